@@ -1,0 +1,117 @@
+"""Sessions: `nox -s parity`, `tests`, `bench`, `lint`. What follows `--` goes to the command inside.
+
+The exit status is the command's own: 0 passed, 1 failed, 2 could not run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import nox
+
+ROOT = Path(__file__).resolve().parent
+PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|venv"
+nox.options.sessions = ["lint", "tests"]
+
+
+@nox.session
+def parity(session: nox.Session) -> None:
+    """Prove every kernel mode against FP64 and its baseline, on the card if there is one, else on the CPU."""
+    _install(session, _card_extras(session) + _compiler_extras(session))
+    _run(session, "-m", "validation", "parity", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the test suite."""
+    _install(session, _card_extras(session) + _compiler_extras(session), groups=["test"])
+    _run(session, "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Time kernels: the files tests/**/bench_*.py."""
+    _install(session, _card_extras(session) + _compiler_extras(session), groups=["test"])
+    words = ("-o", "python_files=bench_*.py", "--benchmark-only")
+    _run(session, "-m", "pytest", *words, *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and types."""
+    _install(session, [], groups=["lint"])
+    _run(session, "-m", "ruff", "check")
+    _run(session, "-m", "ruff", "format", "--check")
+    _run(session, "-m", "mypy")
+
+
+def _install(session: nox.Session, extras: Sequence[str], groups: Sequence[str] = ()) -> None:
+    if {"cuda12x", "cuda13x"} <= set(extras):
+        session.error("the extras cuda12x and cuda13x exclude each other: both install the module cupy")
+    package = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
+    session.install("-e", package, *nox.project.dependency_groups(PROJECT, *groups))
+
+
+def _card_extras(session: nox.Session) -> list[str]:
+    """The CuPy extra that fits the driver; none without a usable card, or when lanes are asked for by name."""
+    words = " ".join(session.posargs).replace("=", " ")
+    if "--executor lanes" in words:
+        return []
+    driver = _driver()
+    extra = driver.get("extra")
+    if not extra:
+        session.log(f"no CuPy: {driver['problem']}")
+        return []
+    session.log(f"{driver['title']}: extra {extra}")
+    return [extra]
+
+
+def _driver() -> dict[str, Any]:
+    """What the driver says, asked in a process of its own: a broken driver can hang or crash the one that asks."""
+    script = ROOT / "strata" / "executors" / "cuda" / "driver.py"
+    try:
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=True)
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return {"problem": f"the NVIDIA driver cannot be asked: {error}"}
+    return answer
+
+
+def _compiler_extras(session: nox.Session) -> list[str]:
+    """The extra `compiler` when this machine has no C++ compiler for the lanes executor."""
+    if os.environ.get("CXX") or any(map(shutil.which, ("g++", "clang++", "c++"))):
+        return []
+    session.log("no C++ compiler here: extra compiler")
+    return ["compiler"]
+
+
+def _run(session: nox.Session, *words: str) -> None:
+    """Run this environment's Python in the repository's root and keep its exit status.
+
+    `session.run` would turn every status but 0 into nox's 1, and kill the command soon after Ctrl-C, when
+    it may be writing its results.
+    """
+    python = shutil.which("python", path=os.pathsep.join(session.bin_paths or [])) or sys.executable
+    session.log(f"python {' '.join(words)}")
+    environment = {key: value for key, value in session.env.items() if value is not None}
+    with subprocess.Popen([python, *words], cwd=ROOT, env={**os.environ, **environment}) as process:
+        while True:
+            try:
+                status = process.wait()
+                break
+            except KeyboardInterrupt:
+                continue  # the command got the same signal and ends by itself
+    if status == 1:
+        session.error("failed")  # lets sessions asked for beside this one run
+    if status != 0:
+        raise SystemExit(status if status > 0 else 128 - status)

@@ -1,0 +1,83 @@
+"""The command `strata`. Exit status: 0 for yes, 1 for no, 2 for could not tell, with one line why."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from strata import __version__
+from strata.executors import cache, open_executor
+from strata.executors.base import StrataError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `strata` with `arguments` (default: the command line's) and return its exit status."""
+    parser = argparse.ArgumentParser(prog="strata", description="Prompt-side kernels and what they run on.")
+    parser.add_argument("--version", action="version", version=f"strata {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    doctor_parser = commands.add_parser("doctor", help="what this machine is, and which executors can run here")
+    doctor_parser.set_defaults(run=doctor)
+    chosen = parser.parse_args(arguments)
+    try:
+        return int(chosen.run())
+    except StrataError as error:
+        print(f"strata: {error}", file=sys.stderr)
+        return 2
+
+
+def doctor() -> int:
+    """Print what this machine is and which executors are available, and why one is not; 2 when none is."""
+    _row("strata", f"{__version__}, Python {platform.python_version()}, NumPy {np.__version__}")
+    _row("machine", f"{platform.system()} {platform.release()}, {platform.machine()}, {os.cpu_count()} CPUs")
+    try:
+        _row("cache", str(cache.probe()))
+        cached = True
+    except StrataError as error:
+        _row("cache", f"NOT WRITABLE: {error}")
+        cached = False
+    available = [_report(name) for name in ("lanes", "cuda")]
+    if cached and any(available):
+        return 0
+    _row("", "no kernel can run here")
+    return 2
+
+
+def _report(name: str) -> bool:
+    """Print what the executor `name` is, or why it cannot run; True when it can."""
+    try:
+        facts = open_executor(name).describe()
+    except StrataError as error:
+        _row(name, f"not available: {error}")
+        if name == "cuda":
+            _row("", _compile_only())
+        return False
+    _row(name, "available")
+    for key, value in facts.items():
+        if key != "executor":
+            text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+            _row("", f"{key.replace('_', ' ')}: {text}")
+    return True
+
+
+def _compile_only() -> str:
+    """Without a card a kernel author can still compile for every architecture."""
+    from strata.executors.cuda.nvrtc import load_nvrtc
+
+    try:
+        nvrtc = load_nvrtc()
+    except StrataError:
+        return "no NVRTC either, so images cannot be compiled"
+    return f"NVRTC {nvrtc.version} compiles images for sm_{', sm_'.join(map(str, nvrtc.archs))}"
+
+
+def _row(title: str, text: str) -> None:
+    print(f"{title:<9}{text}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

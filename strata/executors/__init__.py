@@ -1,0 +1,36 @@
+"""Where kernels run. `open_executor` chooses; importing this package needs nothing but NumPy."""
+
+from __future__ import annotations
+
+from strata.executors.base import Executor, ExecutorUnavailable, StrataError
+
+NAMES = ("auto", "lanes", "cuda")
+
+
+def open_executor(
+    name: str = "auto",
+    *,
+    rule: str | tuple[int, int] = "sm_90",
+    flavor: str = "fast",
+    seed: int | None = None,
+    threads: int | None = None,
+    target: str | None = None,
+) -> Executor:
+    """The executor `name`; `auto` takes the card when CuPy and a device answer, else lanes.
+
+    rule, flavor, seed and threads configure lanes, target the card's image; each is ignored by the
+    other. Raises StrataError for an unknown name, ExecutorUnavailable when it cannot run here.
+    """
+    if name not in NAMES:
+        raise StrataError(f"executor {name!r}: expected one of {', '.join(NAMES)}")
+    if name in ("auto", "cuda"):
+        try:
+            from strata.executors.cuda import CudaExecutor
+
+            return CudaExecutor(target=target)
+        except ExecutorUnavailable:
+            if name == "cuda":
+                raise
+    from strata.executors.lanes import LanesExecutor
+
+    return LanesExecutor(rule=rule, flavor=flavor, seed=seed, threads=threads)

@@ -1,0 +1,172 @@
+"""What an executor is: where a kernel source runs, and the proof that it ran.
+
+Two executors exist. `cuda` compiles a source with NVRTC and runs it on a card through CuPy.
+`lanes` compiles the same source as host C++ and runs every CUDA thread as a coroutine. Code above
+this module never asks which one it holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path as FilePath
+from typing import Any, Protocol
+
+import numpy as np
+
+KERNELS = FilePath(__file__).resolve().parent.parent / "kernels"
+
+#: Bytes put before and after every buffer, filled with `GUARD_BYTE` and compared after the run.
+GUARD_BYTES = 512
+GUARD_BYTE = 0xA5
+#: Two float32 NaN payloads. Outputs start as the first, workspaces as the second; a result that
+#: still holds either was never written.
+POISON_OUTPUT = 0x7FC0DEAD
+POISON_WORKSPACE = 0x7FC0BEEF
+
+
+class StrataError(Exception):
+    """An error whose message is one clear line for the person at the terminal."""
+
+
+class ExecutorUnavailable(StrataError):
+    """This machine cannot provide the executor (no compiler, no CuPy, no device, wrong driver)."""
+
+
+class BuildError(StrataError):
+    """A kernel source did not compile; the compiler's log is in `log`."""
+
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(message)
+        self.log = log
+
+
+class LaunchError(StrataError):
+    """A kernel broke a rule of the machine while it ran; the message names kernel, block and lane."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One `__global__` function of one source with its compile-time parameters.
+
+    source: stem of a file in `strata/kernels` ("prompt_attention"); entry: the `extern "C"` name;
+    defines: macros passed by -D, the only way a number reaches a source; block: threads per block;
+    shared_bytes: dynamic shared memory of a block.
+    """
+
+    source: str
+    entry: str
+    block: int
+    shared_bytes: int = 0
+    defines: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def label(self) -> str:
+        """A short name for messages, e.g. `prompt_attention[MODE=3 TIER=80]`."""
+        inside = " ".join(f"{name}={value}" for name, value in self.defines)
+        return f"{self.entry}[{inside}]" if inside else self.entry
+
+    @property
+    def path(self) -> FilePath:
+        return KERNELS / f"{self.source}.cu"
+
+
+@cache
+def source_digests() -> dict[str, str]:
+    """SHA-256 of every kernel source and header, by path relative to `strata/kernels`."""
+    files = sorted([*KERNELS.glob("*.cu"), *(KERNELS / "include").glob("*.cuh")])
+    return {
+        file.relative_to(KERNELS).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in files
+    }
+
+
+@dataclass(frozen=True)
+class Image:
+    """A compiled kernel. digest: SHA-256 of the image file; arch: what it was compiled for
+    (`sm_90`, `compute_75`, or `lanes-x86_64`); figures: registers, spills and the like."""
+
+    kernel: Kernel
+    arch: str
+    digest: str
+    options: tuple[str, ...]
+    compiler: str
+    figures: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Proof of one launch, taken from the loaded image and not from the request."""
+
+    executor: str
+    entry: str
+    arch: str
+    image: str  # SHA-256 of the image that ran
+    grid: tuple[int, int, int]
+    block: int
+    shared_bytes: int
+    blocks_run: int  # counted by lanes; on a card the blocks of the grid
+
+
+class Buffer(Protocol):
+    """Memory of an executor with guards before and after it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    nbytes: int
+
+    def host(self) -> np.ndarray:
+        """A copy of the contents as a NumPy array."""
+        ...
+
+    def write(self, host: np.ndarray) -> None:
+        """Replace the contents; shape and dtype must match."""
+        ...
+
+    def guards_intact(self) -> bool:
+        """False when a byte just before or after the buffer was overwritten."""
+        ...
+
+
+#: What a kernel takes: a buffer, a NULL pointer, or a scalar with an explicit NumPy dtype.
+Argument = Buffer | None | np.generic
+
+
+class Executor(Protocol):
+    """Where kernels run."""
+
+    name: str  # "cuda" or "lanes"
+    arch: str  # what images are compiled for
+
+    def build(self, kernel: Kernel) -> Image:
+        """Compile (or take from the cache). Raises BuildError."""
+        ...
+
+    def array(self, host: np.ndarray, name: str = "") -> Buffer:
+        """A buffer holding a copy of `host`; `name` appears in messages."""
+        ...
+
+    def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = POISON_OUTPUT, name: str = "") -> Buffer:
+        """A buffer filled with the 32-bit pattern `poison`."""
+        ...
+
+    def launch(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument]) -> Witness:
+        """Run the kernel to its end. Raises LaunchError when it faults."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What ran this, for the report: compiler or device, versions, options."""
+        ...
+
+
+def poisoned(nbytes: int, pattern: int) -> np.ndarray:
+    """`nbytes` bytes repeating the 32-bit `pattern`."""
+    words = np.full(-(-nbytes // 4), pattern, dtype="<u4")
+    return words.view(np.uint8)[:nbytes]
+
+
+def iter_include() -> Iterator[FilePath]:
+    """Every header that a kernel source may include."""
+    yield from sorted((KERNELS / "include").glob("*.cuh"))

@@ -1,0 +1,63 @@
+"""One card through CuPy: its context, its facts, and its errors in this project's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from strata.executors.base import ExecutorUnavailable, LaunchError
+
+
+class Card:
+    """Device number `device`. capability: times ten (90 for an H200); facts: CuPy's device properties.
+
+    Raises ExecutorUnavailable when the card cannot be used, for example because another process has it alone.
+    """
+
+    def __init__(self, cupy: Any, device: int) -> None:
+        self.cupy = cupy
+        self.runtime = cupy.cuda.runtime
+        self.device = device
+        self._lost = ""  # what was being done when the context stopped answering
+        try:
+            with self.using(f"opening device {device}"):
+                self.runtime.deviceSynchronize()  # makes the context
+                self.facts: dict[str, Any] = dict(self.runtime.getDeviceProperties(device))
+        except LaunchError as error:
+            raise ExecutorUnavailable(str(error)) from error
+        self.capability = 10 * int(self.facts["major"]) + int(self.facts["minor"])
+        self.shared_limit = self._attribute("MaxSharedMemoryPerBlockOptin")
+        self.clock_khz = self._attribute("ClockRate")
+
+    @property
+    def title(self) -> str:
+        """The card's name, e.g. `NVIDIA H200`."""
+        name = self.facts["name"]
+        return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+
+    @contextmanager
+    def using(self, doing: str) -> Iterator[None]:
+        """Make this card current; what CuPy raises inside comes out as LaunchError naming what was being done."""
+        if self._lost:
+            raise LaunchError(f"{doing}: the card's context was lost while {self._lost}; start a new process")
+        errors = (self.runtime.CUDARuntimeError, self.cupy.cuda.driver.CUDADriverError)
+        try:
+            with self.cupy.cuda.Device(self.device):
+                try:
+                    yield
+                except errors:
+                    self._check_alive(doing, errors)
+                    raise
+        except errors as error:
+            raise LaunchError(f"{doing}: {error}") from error
+
+    def _check_alive(self, doing: str, errors: tuple[type[Exception], ...]) -> None:
+        """After a refusal (no memory, a bad size) the card still answers; after a fault it never does again."""
+        try:
+            self.runtime.deviceSynchronize()
+        except errors:
+            self._lost = doing
+
+    def _attribute(self, name: str) -> int:
+        return int(self.runtime.deviceGetAttribute(getattr(self.runtime, f"cudaDevAttr{name}"), self.device))

@@ -1,0 +1,151 @@
+"""Builds a kernel source as host C++: finds a compiler, compiles, keeps the result by content."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from strata.executors.base import KERNELS, BuildError, ExecutorUnavailable, Kernel, iter_include
+from strata.executors.cache import content_key, entry
+
+RUNTIME = Path(__file__).resolve().parent / "runtime"
+
+#: What each flavor adds. `fast` runs whole parity cases; `checked` watches every memory access;
+#: `sanitize` is a program of its own with the compiler's address and undefined-behaviour checks.
+FLAVOR_FLAGS: dict[str, tuple[str, ...]] = {
+    "fast": ("-O2",),
+    "checked": ("-O1", "-DSTRATA_CHECKED"),
+    "sanitize": (
+        "-O1",
+        "-g",
+        "-fno-omit-frame-pointer",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+        "-DSTRATA_PROGRAM",
+    ),
+}
+
+# -ffp-contract=off: a*b+c keeps its two roundings, as --fmad=false does on the device.
+_FLAGS = (
+    "-std=c++20",
+    "-march=native",
+    "-ffp-contract=off",
+    "-fno-fast-math",
+    "-fno-strict-aliasing",
+    "-fvisibility=hidden",
+    "-fPIC",
+    "-pthread",
+    "-w",
+    "-DSTRATA_LANES",
+)
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler: the command that starts it and the first line of its version."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+def _version(command: tuple[str, ...]) -> str | None:
+    try:
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = done.stdout.strip().splitlines()
+    return lines[0] if done.returncode == 0 and lines else None
+
+
+def _candidates() -> Iterable[tuple[str, ...]]:
+    named = os.environ.get("CXX")
+    if named:
+        yield tuple(shlex.split(named))
+        return
+    for name in ("g++", "clang++", "c++"):
+        if shutil.which(name):
+            yield (name,)
+    if importlib.util.find_spec("ziglang") is not None:
+        yield (sys.executable, "-m", "ziglang", "c++")
+
+
+@cache
+def find_compiler() -> Compiler:
+    """The compiler `CXX` names, else g++, clang++ or c++ of the system, else the ziglang wheel.
+
+    Raises ExecutorUnavailable when there is none that answers.
+    """
+    if sys.platform == "win32" or platform.machine().lower() not in ("x86_64", "amd64", "aarch64", "arm64"):
+        raise ExecutorUnavailable(
+            f"the lanes executor runs on Linux and macOS, x86-64 or 64-bit Arm; this is {sys.platform} on {platform.machine()}"
+        )
+    for command in _candidates():
+        version = _version(command)
+        if version is not None:
+            return Compiler(command, version)
+    named = os.environ.get("CXX")
+    if named:
+        raise ExecutorUnavailable(f"no C++ compiler: CXX={named!r} does not answer to --version")
+    raise ExecutorUnavailable(
+        "no C++ compiler: install g++ or clang++, or the wheel with `python -m pip install ziglang`"
+    )
+
+
+@cache
+def _native(command: tuple[str, ...]) -> bytes:
+    """What -march=native means here: the same source built for another processor is another entry."""
+    done = subprocess.run(
+        [*command, "-march=native", "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, timeout=60, check=False
+    )
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled kernel on disk: `path` is the library, or the program of the sanitize flavor."""
+
+    path: Path
+    options: tuple[str, ...]
+    compiler: Compiler
+
+
+def build(kernel: Kernel, flavor: str) -> Built:
+    """Compile `kernel`, or take it from the cache, where it is kept under a digest of the source,
+    every header, the options, the compiler and the processor.
+
+    Raises BuildError with the compiler's log, ExecutorUnavailable without a compiler or a cache.
+    """
+    compiler = find_compiler()
+    source = kernel.path
+    if not source.is_file():
+        raise BuildError(f"no kernel source {source.name}")
+    defines = tuple(f"-D{name}={value}" for name, value in kernel.defines)
+    options = (*_FLAGS, *FLAVOR_FLAGS[flavor], *defines)
+    unit = f'#include "{source.name}"\n#include "entry.hpp"\nSTRATA_KERNEL({kernel.entry})\n'
+    headers = [*iter_include(), *sorted(RUNTIME.glob("*.hpp"))]
+    parts: list[str | bytes] = [unit, source.read_bytes()]
+    for header in headers:
+        parts += [header.name, header.read_bytes()]
+    parts += [*options, compiler.version, " ".join(compiler.command), _native(compiler.command)]
+    name = "kernel" if flavor == "sanitize" else "kernel.so"
+
+    def make(directory: Path) -> None:
+        (directory / "unit.cpp").write_text(unit)
+        shape = () if flavor == "sanitize" else ("-shared",)
+        command = [*compiler.command, *options, *shape, f"-I{RUNTIME}", f"-I{KERNELS}", "unit.cpp", "-o", name]
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            log = done.stderr or done.stdout
+            first = next((line for line in log.splitlines() if "error" in line), "no message")
+            raise BuildError(f"{kernel.label} does not compile for lanes ({flavor}): {first}", log)
+
+    return Built(entry(content_key(parts, f"lanes-{flavor}"), make) / name, options, compiler)

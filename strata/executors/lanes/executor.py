@@ -1,0 +1,159 @@
+"""The lanes executor: buffers in host memory, kernels built by the system's C++ compiler."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from strata.executors.base import (
+    GUARD_BYTE,
+    GUARD_BYTES,
+    POISON_OUTPUT,
+    Argument,
+    Image,
+    Kernel,
+    LaunchError,
+    StrataError,
+    Witness,
+    poisoned,
+)
+from strata.executors.lanes import library, program
+from strata.executors.lanes.build import FLAVOR_FLAGS, Built, build, find_compiler
+from strata.executors.lanes.rules import Rule, parse_rule
+
+FLAVORS = tuple(FLAVOR_FLAGS)
+_ALIGN = 256   # of a buffer's first byte, as the CUDA allocator gives
+
+
+class HostBuffer:
+    """Host memory between two guards; `shape`, `dtype` and `nbytes` as of the array it holds."""
+
+    def __init__(self, shape: Sequence[int], dtype: Any, name: str) -> None:
+        self.shape = tuple(int(n) for n in shape)
+        self.dtype = np.dtype(dtype)
+        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        self.name = name or "a buffer"
+        self._raw = np.full(self.nbytes + 2 * GUARD_BYTES + _ALIGN, GUARD_BYTE, dtype=np.uint8)
+        self._first = GUARD_BYTES + (-(self._raw.ctypes.data + GUARD_BYTES)) % _ALIGN
+        self.bytes = self._raw[self._first : self._first + self.nbytes]
+
+    @property
+    def address(self) -> int:
+        return int(self._raw.ctypes.data) + self._first
+
+    def host(self) -> np.ndarray:
+        return self.bytes.copy().view(self.dtype).reshape(self.shape)
+
+    def write(self, host: np.ndarray) -> None:
+        if host.shape != self.shape or host.dtype != self.dtype:
+            raise StrataError(f"{self.name}: expected {self.dtype} {self.shape}, got {host.dtype} {host.shape}")
+        self.bytes[:] = np.ascontiguousarray(host).reshape(-1).view(np.uint8)
+
+    def guards_intact(self) -> bool:
+        before, after = self._raw[: self._first], self._raw[self._first + self.nbytes :]
+        return bool((before == GUARD_BYTE).all() and (after == GUARD_BYTE).all())
+
+
+class LanesExecutor:
+    """Runs kernels on the CPU.
+
+    rule: the tensor core's arithmetic, see `parse_rule`; flavor: `fast`, `checked` or `sanitize`;
+    seed: permutes the order of lanes and blocks, None keeps it; threads: worker threads, None for one
+    a core. progress is called with the number of blocks finished, every tenth of a second.
+    """
+
+    name = "lanes"
+
+    def __init__(
+        self,
+        rule: str | tuple[int, int] = "sm_90",
+        flavor: str = "fast",
+        seed: int | None = None,
+        threads: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        if flavor not in FLAVOR_FLAGS:
+            raise StrataError(f"flavor {flavor!r}: expected one of {', '.join(FLAVORS)}")
+        if threads is not None and threads < 1:
+            raise StrataError(f"threads {threads}: expected at least 1")
+        self.rule: Rule = parse_rule(rule)
+        self.flavor = flavor
+        self.seed = seed
+        self.threads = threads or len(_affinity())
+        self.progress = progress
+        self.compiler = find_compiler()
+        self.arch = f"lanes-{platform.machine().lower()}"
+        self._digests: dict[Built, str] = {}
+
+    def build(self, kernel: Kernel) -> Image:
+        built = build(kernel, self.flavor)
+        if built not in self._digests:
+            self._digests[built] = hashlib.sha256(built.path.read_bytes()).hexdigest()
+        return Image(kernel, self.arch, self._digests[built], built.options, built.compiler.version)
+
+    def array(self, host: np.ndarray, name: str = "") -> HostBuffer:
+        buffer = HostBuffer(host.shape, host.dtype, name)
+        buffer.write(host)
+        return buffer
+
+    def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = POISON_OUTPUT, name: str = "") -> HostBuffer:
+        buffer = HostBuffer(shape, dtype, name)
+        buffer.bytes[:] = poisoned(buffer.nbytes, poison)
+        return buffer
+
+    def launch(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument]) -> Witness:
+        if min(grid) < 1:
+            raise LaunchError(f"{kernel.label}: grid {grid}, expected at least 1 in each direction")
+        image = self.build(kernel)
+        values: list[bytes] = []
+        regions: list[library.Region] = []
+        for i, argument in enumerate(args):
+            if argument is None:
+                values.append(bytes(8))
+            elif isinstance(argument, HostBuffer):
+                values.append(argument.address.to_bytes(8, "little"))
+                regions.append(library.Region(argument.address, argument.nbytes, argument.name))
+            elif isinstance(argument, np.generic):
+                values.append(library.scalar_bytes(argument))
+            else:
+                raise LaunchError(f"{kernel.label}: argument {i} is a {type(argument).__name__}, expected a buffer of this executor, None or a NumPy scalar")
+        request = library.Request(
+            entry=kernel.entry,
+            grid=grid,
+            block=kernel.block,
+            shared_bytes=kernel.shared_bytes,
+            values=tuple(values),
+            regions=tuple(regions),
+            rule=self.rule,
+            seed=0 if self.seed is None else (self.seed * 2 + 1),
+            workers=min(self.threads, grid[0] * grid[1] * grid[2]),
+        )
+        path = build(kernel, self.flavor).path
+        if self.flavor == "sanitize":
+            finished = program.launch(path, request)
+        else:
+            finished = library.launch(path, request, self.progress)
+        return Witness(self.name, kernel.entry, self.arch, image.digest, grid, kernel.block, kernel.shared_bytes, finished)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "executor": self.name,
+            "arch": self.arch,
+            "compiler": self.compiler.version,
+            "flavor": self.flavor,
+            "rule": str(self.rule),
+            "schedule_seed": self.seed,
+            "threads": self.threads,
+        }
+
+
+def _affinity() -> Sequence[int]:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return range(os.cpu_count() or 1)

@@ -1,0 +1,145 @@
+"""Calls a built kernel: the C interface of `runtime/entry.hpp` through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from strata.executors.base import LaunchError
+from strata.executors.lanes.rules import Rule
+
+_MESSAGE_BYTES = 1024
+
+
+class _Extent(ctypes.Structure):
+    _fields_ = [
+        ("base", ctypes.c_void_p),
+        ("bytes", ctypes.c_uint64),
+        ("writable", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+    ]
+
+
+class _Request(ctypes.Structure):
+    _fields_ = [
+        ("grid", ctypes.c_uint * 3),
+        ("dim", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint64),
+        ("seed", ctypes.c_uint64),
+        ("rule_block", ctypes.c_int),
+        ("rule_frac", ctypes.c_int),
+        ("workers", ctypes.c_int),
+        ("n_args", ctypes.c_int),
+        ("n_extents", ctypes.c_int),
+        ("args", ctypes.POINTER(ctypes.c_void_p)),
+        ("extents", ctypes.POINTER(_Extent)),
+        ("next", ctypes.c_uint64),
+        ("finished", ctypes.c_uint64),
+        ("stop", ctypes.c_int),
+        ("faulted", ctypes.c_int),
+        ("message", ctypes.c_char * _MESSAGE_BYTES),
+    ]
+
+
+@dataclass(frozen=True)
+class Region:
+    """Memory a launch may touch: address, bytes and a name for messages."""
+
+    address: int
+    nbytes: int
+    name: str
+    writable: bool = True
+
+
+@dataclass(frozen=True)
+class Request:
+    """One launch. values: each argument as the bytes that the kernel's parameter holds."""
+
+    entry: str
+    grid: tuple[int, int, int]
+    block: int
+    shared_bytes: int
+    values: tuple[bytes, ...]
+    regions: tuple[Region, ...]
+    rule: Rule
+    seed: int
+    workers: int
+
+
+@cache
+def _load(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(path))
+    library.strata_launch.argtypes = [ctypes.POINTER(_Request)]
+    library.strata_launch.restype = ctypes.c_int
+    return library
+
+
+def parameter_sizes(path: Path) -> tuple[int, ...]:
+    """Bytes of each parameter of the kernel in the library `path`."""
+    library = _load(path)
+    out = (ctypes.c_int * library.strata_arity())()
+    library.strata_sizes(out)
+    return tuple(out)
+
+
+def check_values(entry: str, sizes: Sequence[int], values: Sequence[bytes]) -> None:
+    """Raises LaunchError unless the arguments have the sizes of the kernel's parameters."""
+    if len(sizes) != len(values):
+        raise LaunchError(f"{entry} takes {len(sizes)} arguments, {len(values)} given")
+    for i, (size, value) in enumerate(zip(sizes, values, strict=True)):
+        if size != len(value):
+            raise LaunchError(f"{entry}: argument {i} has {len(value)} bytes, its parameter {size}")
+
+
+def launch(path: Path, request: Request, progress: Callable[[int], None] | None = None) -> int:
+    """Run the kernel in the library `path`; returns how many blocks finished.
+
+    The work happens on other threads, so that Ctrl-C stops it between two blocks. Raises
+    LaunchError with the message of the first lane that broke a rule.
+    """
+    library = _load(path)
+    check_values(request.entry, parameter_sizes(path), request.values)
+    cells = [ctypes.create_string_buffer(value, len(value)) for value in request.values]
+    args = (ctypes.c_void_p * len(cells))(*[ctypes.addressof(cell) for cell in cells])
+    extents = (_Extent * len(request.regions))(
+        *[_Extent(r.address, r.nbytes, int(r.writable), r.name.encode()) for r in request.regions]
+    )
+    c = _Request(
+        grid=request.grid,
+        dim=(request.block, 1, 1),
+        shared_bytes=request.shared_bytes,
+        seed=request.seed & (2**64 - 1),
+        rule_block=request.rule.block,
+        rule_frac=request.rule.frac,
+        workers=request.workers,
+        n_args=len(cells),
+        n_extents=len(request.regions),
+        args=args,
+        extents=extents,
+    )
+    status: list[int] = []
+    thread = threading.Thread(target=lambda: status.append(library.strata_launch(ctypes.byref(c))))
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.1)
+            if progress is not None:
+                progress(int(c.finished))
+    except BaseException:
+        c.stop = 1
+        thread.join()
+        raise
+    if status != [0]:
+        raise LaunchError(c.message.decode(errors="replace") or f"{request.entry}: the launch ended with {status}")
+    return int(c.finished)
+
+
+def scalar_bytes(value: np.generic) -> bytes:
+    """The bytes of a NumPy scalar as the host's C++ compiler lays it out."""
+    return np.asarray(value).tobytes()

@@ -1,0 +1,80 @@
+"""Runs the sanitize flavor: a program of its own, because a sanitizer cannot be loaded into Python.
+
+The launch is written to a file; the program gives every buffer an allocation of its own, so that
+the address sanitizer stands guard on both sides, runs the kernel and writes the buffers back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import subprocess
+import tempfile
+from pathlib import Path
+
+from strata.executors.base import LaunchError
+from strata.executors.lanes.library import Request
+
+_HEADER = struct.Struct("<6I2Q3i2i")   # mirrored in runtime/program.hpp
+
+
+def launch(path: Path, request: Request) -> int:
+    """Run the program `path`; returns how many blocks finished. Raises LaunchError with the first
+    lines of the sanitizer's report, or the message of the lane that broke a rule."""
+    with tempfile.TemporaryDirectory(prefix="strata-") as directory:
+        job, answer = Path(directory, "job"), Path(directory, "answer")
+        job.write_bytes(_encode(request))
+        done = subprocess.run(
+            [str(path), str(job), str(answer)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=os.environ
+            | {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:detect_stack_use_after_return=0", "UBSAN_OPTIONS": "print_stacktrace=1"},
+        )
+        if done.returncode != 0:
+            raise LaunchError(_explain(request.entry, done.stderr, done.returncode))
+        data = answer.read_bytes()
+    (finished,) = struct.unpack_from("<Q", data)
+    at = 8
+    for region in request.regions:
+        ctypes.memmove(region.address, data[at : at + region.nbytes], region.nbytes)
+        at += region.nbytes
+    return int(finished)
+
+
+def _encode(request: Request) -> bytes:
+    header = _HEADER.pack(
+        *request.grid,
+        request.block,
+        1,
+        1,
+        request.shared_bytes,
+        request.seed & (2**64 - 1),
+        request.rule.block,
+        request.rule.frac,
+        request.workers,
+        len(request.values),
+        len(request.regions),
+    )
+    parts = [header]
+    addresses = {region.address: i for i, region in enumerate(request.regions)}
+    for value in request.values:
+        number = int.from_bytes(value, "little")
+        region = addresses.get(number, -1) if len(value) == 8 and number else -1
+        parts.append(struct.pack("<iI", region, len(value)) + value.ljust(8, b"\0"))
+    for region in request.regions:
+        name = region.name.encode()[:63]
+        parts.append(struct.pack("<Q64s", region.nbytes, name))
+        parts.append(ctypes.string_at(region.address, region.nbytes))
+    return b"".join(parts)
+
+
+def _explain(entry: str, report: str, status: int) -> str:
+    lines = [line.strip() for line in report.splitlines() if line.strip()]
+    telling = [line for line in lines if "ERROR" in line or "runtime error" in line or line.startswith(f"{entry}:")]
+    where = [line for line in lines if ".cu:" in line or ".cuh:" in line]
+    said = [*telling[:1], *[line for line in where[:1] if line not in telling]]
+    return f"{entry}: " + (" at ".join(said) if said else f"the sanitizer program ended with {status}: {' '.join(lines[-2:])}")

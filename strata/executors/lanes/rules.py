@@ -1,0 +1,57 @@
+"""The arithmetic a tensor core follows, as two numbers.
+
+`block` products and the accumulator are summed in one step, each addend cut towards zero `frac`
+bits below the largest exponent. An instruction with k below `block` is one step of k products.
+Measured: sm_90 on an H200, 18.4 million outputs. sm_80 to sm_89: published hardware results.
+sm_75 is a prediction that no card has confirmed to this project.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from strata.executors.base import StrataError
+
+
+class Rule(NamedTuple):
+    """block: products in one step, 0 for the exact sum rounded once; frac: fraction bits kept."""
+
+    block: int
+    frac: int
+
+    def __str__(self) -> str:
+        return "exact" if self.block == 0 else f"block {self.block}, F {self.frac}"
+
+
+#: By compiled architecture. sm_90 sums 16 products in m16n8k16 and, min(16, 8), 8 in m16n8k8.
+RULES: dict[str, Rule] = {
+    "exact": Rule(0, 0),
+    "sm_75": Rule(8, 24),
+    "sm_80": Rule(8, 24),
+    "sm_86": Rule(8, 24),
+    "sm_89": Rule(8, 24),
+    "sm_90": Rule(16, 25),
+}
+
+_PAIR = re.compile(r"(\d+)\s*[,/]\s*(\d+)")
+
+
+def parse_rule(rule: str | tuple[int, int]) -> Rule:
+    """`exact`, an architecture of `RULES`, or `block,F` such as `8,24`.
+
+    Raises StrataError for anything else: block is 4, 8 or 16, F from 20 to 30.
+    """
+    if isinstance(rule, str):
+        if rule in RULES:
+            return RULES[rule]
+        match = _PAIR.fullmatch(rule.strip())
+        if match is None:
+            raise StrataError(f"rule {rule!r}: expected 'exact', 'block,F' such as '8,24', or one of {', '.join(RULES)}")
+        rule = (int(match[1]), int(match[2]))
+    block, frac = rule
+    if (block, frac) == (0, 0):
+        return RULES["exact"]
+    if block not in (4, 8, 16) or not 20 <= frac <= 30:
+        raise StrataError(f"rule {block},{frac}: expected a block of 4, 8 or 16 and F from 20 to 30")
+    return Rule(block, frac)

@@ -1,0 +1,143 @@
+// What the checked build knows of every byte of shared memory, and of the buffers of a launch.
+//
+// Accesses are ordered by barriers, not by the order in which lanes happened to run. So a race is
+// found whenever the two accesses occur, whatever the schedule: two threads touch a byte, one of
+// them writes, and no __syncthreads (or, inside a warp, __syncwarp) stands between.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "machine.hpp"
+
+namespace lanes {
+
+#ifdef STRATA_CHECKED
+constexpr bool kChecked = true;
+#else
+constexpr bool kChecked = false;
+#endif
+
+struct ByteState {
+  u32 written_serial = 0;   // block that wrote it; anything else: nobody wrote it
+  u32 write_epoch = 0, write_sync = 0, read_epoch = 0, read_sync = 0;
+  u16 writer = 0, reader = 0;   // thread; or a whole warp, or several warps
+  u8 in_flight = 0;             // cp.async copies not waited for
+};
+
+constexpr u16 kWholeWarp = 0x8000, kManyWarps = 0xffff;
+
+struct Shadow {
+  u8* base = nullptr;
+  std::size_t size = 0;
+  std::vector<ByteState> bytes;
+
+  void prepare(u8* shared, std::size_t shared_bytes) {
+    base = shared;
+    size = shared_bytes;
+    if (kChecked) bytes.resize(shared_bytes);
+  }
+};
+
+inline bool ordered(const Lane* me, unsigned warp, u32 sync) {
+  return warp == me->linear / kWarp && sync != me->warp->sync;
+}
+
+inline void check_write(const u8* at, std::size_t n, Where where, bool start_of_copy = false) {
+  if constexpr (!kChecked) return;
+  Lane* me = current;
+  Block* block = me->block;
+  Shadow* shadow = block->shadow;
+  const std::size_t offset = at - shadow->base;
+  if (at < shadow->base || offset + n > shadow->size)
+    fail(where, "shared memory out of range: bytes %lld..%lld of %zu", i64(at - shadow->base),
+         i64(at - shadow->base) + i64(n), shadow->size);
+  for (std::size_t i = offset; i < offset + n; ++i) {
+    ByteState& b = shadow->bytes[i];
+    if (b.in_flight && !start_of_copy && b.writer != me->linear)
+      fail(where, "race: shared byte %zu is written while a cp.async copy of thread %u is in flight", i, b.writer);
+    if (b.write_epoch == block->epoch && b.writer != me->linear && !ordered(me, b.writer / kWarp, b.write_sync))
+      fail(where, "race: shared byte %zu was written by thread %u with no barrier between", i, b.writer);
+    if (b.read_epoch == block->epoch && b.reader != me->linear) {
+      const bool many = b.reader == kManyWarps, whole = !many && (b.reader & kWholeWarp);
+      const unsigned warp = whole ? b.reader & 0x7fffu : b.reader / kWarp;
+      if (many || !ordered(me, warp, b.read_sync)) {
+        if (many) fail(where, "race: shared byte %zu was read by several warps with no barrier between", i);
+        fail(where, "race: shared byte %zu was read by %s %u with no barrier between", i, whole ? "warp" : "thread",
+             whole ? warp : unsigned(b.reader));
+      }
+    }
+    b.writer = u16(me->linear);
+    b.write_epoch = block->epoch;
+    b.write_sync = me->warp->sync;
+    if (start_of_copy) {
+      ++b.in_flight;
+    } else {
+      b.written_serial = block->serial;
+      b.in_flight = 0;
+    }
+  }
+}
+
+inline void check_read(const u8* at, std::size_t n, Where where) {
+  if constexpr (!kChecked) return;
+  Lane* me = current;
+  Block* block = me->block;
+  Shadow* shadow = block->shadow;
+  const std::size_t offset = at - shadow->base;
+  if (at < shadow->base || offset + n > shadow->size)
+    fail(where, "shared memory out of range: bytes %lld..%lld of %zu", i64(at - shadow->base),
+         i64(at - shadow->base) + i64(n), shadow->size);
+  for (std::size_t i = offset; i < offset + n; ++i) {
+    ByteState& b = shadow->bytes[i];
+    if (b.in_flight) fail(where, "shared byte %zu is read before its cp.async copy was waited for", i);
+    if (b.written_serial != block->serial) fail(where, "shared byte %zu is read and nobody wrote it", i);
+    if (b.write_epoch == block->epoch && b.writer != me->linear && !ordered(me, b.writer / kWarp, b.write_sync))
+      fail(where, "race: shared byte %zu was written by thread %u with no barrier between", i, b.writer);
+    const u16 warp = u16(me->linear / kWarp);
+    if (b.read_epoch != block->epoch || b.reader == me->linear) {
+      b.reader = u16(me->linear);
+    } else if (b.reader != kManyWarps) {
+      const unsigned before = b.reader & kWholeWarp ? b.reader & 0x7fffu : b.reader / kWarp;
+      b.reader = before == warp ? u16(kWholeWarp | warp) : kManyWarps;
+    }
+    b.read_epoch = block->epoch;
+    b.read_sync = me->warp->sync;
+  }
+}
+
+// A copy that has landed: visible to its own thread now, to others after a barrier.
+inline void check_landed(const u8* at, std::size_t n) {
+  if constexpr (!kChecked) return;
+  Lane* me = current;
+  Block* block = me->block;
+  for (std::size_t i = at - block->shadow->base, end = i + n; i < end; ++i) {
+    ByteState& b = block->shadow->bytes[i];
+    if (b.in_flight) --b.in_flight;
+    b.written_serial = block->serial;
+    b.writer = u16(me->linear);
+    b.write_epoch = block->epoch;
+    b.write_sync = me->warp->sync;
+  }
+}
+
+inline void check_global(const void* at, std::size_t n, bool write, Where where) {
+  if constexpr (!kChecked) return;
+  const Launch* launch = current->block->launch;
+  const u8* p = static_cast<const u8*>(at);
+  if (reinterpret_cast<std::uintptr_t>(p) % n) fail(where, "global address not aligned to the %zu bytes of the access", n);
+  const Extent* nearest = nullptr;
+  for (int i = 0; i < launch->n_extents; ++i) {
+    const Extent& e = launch->extents[i];
+    if (p >= e.base && p + n <= e.base + e.bytes) {
+      if (write && !e.writable) fail(where, "write to the input %s", e.name);
+      return;
+    }
+    if (!nearest || std::llabs(p - e.base) < std::llabs(p - nearest->base)) nearest = &e;
+  }
+  if (!nearest) fail(where, "global access, and the launch has no buffers");
+  fail(where, "global memory out of range: bytes %lld..%lld of %s, which has %llu", i64(p - nearest->base),
+       i64(p - nearest->base) + i64(n), nearest->name, static_cast<unsigned long long>(nearest->bytes));
+}
+
+}  // namespace lanes

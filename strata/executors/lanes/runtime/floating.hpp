@@ -1,0 +1,73 @@
+// Host floating point that gives the bits of the device's.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace lanes {
+
+// Round to nearest even, subnormals kept. A library built with -ffast-math and loaded into the same
+// process may have left flush-to-zero on, so every worker thread sets this for itself.
+inline void plain_arithmetic() {
+#if defined(__x86_64__)
+  _mm_setcsr(0x1f80);
+#elif defined(__aarch64__)
+  asm volatile("msr fpcr, %0" ::"r"(std::uint64_t(0)));
+#endif
+}
+
+// Truncating arithmetic while in scope; the tensor core cuts towards zero.
+struct Truncating {
+#if defined(__x86_64__)
+  Truncating() { _mm_setcsr(0x7f80); }
+  ~Truncating() { _mm_setcsr(0x1f80); }
+#elif defined(__aarch64__)
+  Truncating() { asm volatile("msr fpcr, %0" ::"r"(std::uint64_t(3) << 22) : "memory"); }
+  ~Truncating() { asm volatile("msr fpcr, %0" ::"r"(std::uint64_t(0)) : "memory"); }
+#endif
+};
+
+template <class To, class From>
+inline To bit_cast(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+constexpr std::uint32_t kCanonicalNaN = 0x7fffffffu;   // what the device writes for a computed NaN
+constexpr std::uint16_t kCanonicalHalfNaN = 0x7fffu;
+
+inline float half_to_float(std::uint16_t h) {
+#if defined(__F16C__)
+  return _cvtsh_ss(h);
+#else
+  const std::uint32_t sign = std::uint32_t(h & 0x8000u) << 16, magnitude = h & 0x7fffu;
+  if (magnitude >= 0x7c00u) return bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  // Place exponent and fraction, then multiply by 2^112: exact, subnormals included.
+  return bit_cast<float>(bit_cast<std::uint32_t>(bit_cast<float>(magnitude << 13) * 0x1p112f) | sign);
+#endif
+}
+
+inline std::uint16_t float_to_half(float x) {   // round to nearest even
+  if (x != x) return kCanonicalHalfNaN;
+#if defined(__F16C__)
+  return std::uint16_t(_cvtss_sh(x, 0));
+#else
+  const std::uint32_t bits = bit_cast<std::uint32_t>(x);
+  const std::uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+  if (magnitude >= 0x477ff000u) return std::uint16_t(sign | 0x7c00u);   // 65520 and more round to infinity
+  if (magnitude < 0x38800000u) {   // below 2^-14: the sum with 2^(-24+23) rounds at bit 2^-24
+    const float sum = bit_cast<float>(magnitude) + 0.5f;
+    return std::uint16_t(sign | (bit_cast<std::uint32_t>(sum) - 0x3f000000u));
+  }
+  const std::uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
+  return std::uint16_t(sign | (rounded - 0x38000000u) >> 13);
+#endif
+}
+
+}  // namespace lanes

@@ -1,0 +1,402 @@
+// The part of lanes that is not inline: stacks, the switch, scheduling, faults, the worker threads.
+// Included once, by the generated translation unit.
+#pragma once
+
+#include <csignal>
+#include <cstdarg>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <numeric>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "checks.hpp"
+#include "floating.hpp"
+#include "machine.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#include <sanitizer/asan_interface.h>
+#endif
+#endif
+
+#if defined(__x86_64__)
+// Saves the callee-saved registers of the System V ABI; MXCSR is the same on every stack.
+asm(R"(
+.text
+.globl strata_lanes_switch
+.type strata_lanes_switch,@function
+strata_lanes_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp,(%rdi)
+  movq %rsi,%rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size strata_lanes_switch,.-strata_lanes_switch
+)");
+#elif defined(__aarch64__)
+// Saves x19-x30 and d8-d15, the callee-saved registers of AAPCS64.
+asm(R"(
+.text
+.globl strata_lanes_switch
+strata_lanes_switch:
+  sub sp, sp, #160
+  stp x19, x20, [sp, #0]
+  stp x21, x22, [sp, #16]
+  stp x23, x24, [sp, #32]
+  stp x25, x26, [sp, #48]
+  stp x27, x28, [sp, #64]
+  stp x29, x30, [sp, #80]
+  stp d8, d9, [sp, #96]
+  stp d10, d11, [sp, #112]
+  stp d12, d13, [sp, #128]
+  stp d14, d15, [sp, #144]
+  mov x2, sp
+  str x2, [x0]
+  mov sp, x1
+  ldp x19, x20, [sp, #0]
+  ldp x21, x22, [sp, #16]
+  ldp x23, x24, [sp, #32]
+  ldp x25, x26, [sp, #48]
+  ldp x27, x28, [sp, #64]
+  ldp x29, x30, [sp, #80]
+  ldp d8, d9, [sp, #96]
+  ldp d10, d11, [sp, #112]
+  ldp d12, d13, [sp, #128]
+  ldp d14, d15, [sp, #144]
+  add sp, sp, #160
+  ret
+)");
+#else
+#error "lanes: the coroutine switch is written for x86-64 and aarch64"
+#endif
+
+namespace lanes {
+
+constexpr std::size_t kPage = 4096;
+// 17 pages apart, so that the tops of 256 stacks do not share one set of the second-level cache.
+constexpr std::size_t kStack = 32 * kPage, kStackStride = kStack + kPage;
+
+inline void leave_block(Block* block) {
+  void* unused;
+  current = nullptr;
+  strata_lanes_switch(&unused, block->outside);
+  __builtin_unreachable();
+}
+
+inline const char* base_name(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+// Writes the first fault of a launch; later ones are dropped.
+inline void record(Lane* me, Where at, const char* text) {
+  Launch* launch = me->block->launch;
+  int expected = 0;
+  if (launch->faulted->compare_exchange_strong(expected, 1)) {
+    const Index b = me->block->id, t = me->thread;
+    const char* file = at.line() ? base_name(at.file_name()) : launch->entry;
+    std::snprintf(launch->message, launch->message_bytes,
+                  "%s: block (%u,%u,%u), thread (%u,%u,%u) = warp %u lane %u, %s:%u: %s", launch->entry, b.x, b.y,
+                  b.z, t.x, t.y, t.z, me->linear / kWarp, me->id, file, unsigned(at.line()), text);
+  }
+  launch->stop->store(1);
+}
+
+void fail(Where at, const char* format, ...) {
+  char text[512];
+  va_list list;
+  va_start(list, format);
+  std::vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  Lane* me = current;
+  record(me, at.line() ? at : me->at, text);
+  leave_block(me->block);
+  std::abort();
+}
+
+void different_instructions(Lane*, Kind kind, u32 mask, Where at, const Gather& gather) {
+  const int other = __builtin_ctz(gather.arrived);
+  fail(at, "lanes of one warp at different instructions: this lane is at %s (mask %08x), lane %d waits at %s (mask %08x) of line %u",
+       name_of(kind), mask, other, name_of(gather.kind), gather.mask, unsigned(gather.at.line()));
+}
+
+// No lane can run: says who waits for whom.
+[[noreturn]] inline void deadlock(Lane* me) {
+  Block* block = me->block;
+  char text[400];
+  int n = 0;
+  for (unsigned w = 0; w < block->warps && n < 300; ++w)
+    for (const Gather& gather : block->warp[w].gather)
+      if (gather.arrived && n < 300) {
+        const u32 missing = gather.mask & ~gather.arrived, gone = missing & ~block->warp[w].alive;
+        n += std::snprintf(text + n, sizeof text - n, "warp %u waits at %s of line %u for lanes %08x%s; ", w,
+                           name_of(gather.kind), unsigned(gather.at.line()), missing, gone ? " (exited)" : "");
+      }
+  if (block->arrived && n < 300)
+    n += std::snprintf(text + n, sizeof text - n, "%u of %u threads wait at __syncthreads of line %u; ", block->arrived,
+                       block->alive, unsigned(block->barrier_at.line()));
+  fail(me->at, "missing lanes, nothing can go on: %s", text);
+}
+
+Lane* runnable_elsewhere(Lane* me) {
+  Block* block = me->block;
+  for (unsigned i = 1; i <= block->warps; ++i) {
+    Warp* warp = &block->warp[(me->linear / kWarp + i) % block->warps];
+    if (warp->ready) return &warp->lanes[__builtin_ctz(warp->ready)];
+  }
+  deadlock(me);
+}
+
+inline Lane* random_lane(Warp* warp, u64& random) {
+  const u32 ready = warp->ready, turn = next_random(random) & 31;
+  const u32 turned = turn ? (ready >> turn) | (ready << (32 - turn)) : ready;
+  return &warp->lanes[(__builtin_ctz(turned) + turn) & 31];
+}
+
+Lane* permuted_choice(Lane* me) {
+  Block* block = me->block;
+  const u64 draw = next_random(block->random);
+  if (me->warp->ready && (draw & 3)) return random_lane(me->warp, block->random);   // mostly stay in the warp
+  for (unsigned i = 0; i < block->warps; ++i) {
+    Warp* warp = &block->warp[((draw >> 2) + i) % block->warps];
+    if (warp->ready) return random_lane(warp, block->random);
+  }
+  deadlock(me);
+}
+
+void block_barrier(Where at) {
+  Lane* me = current;
+  Block* block = me->block;
+  me->at = at;
+  if (me->mma_queued) fail(at, "%d mma instructions were not joined before __syncthreads", me->mma_queued);
+  if (block->alive != block->threads)
+    fail(at, "__syncthreads after %u threads of the block have exited", block->threads - block->alive);
+  if (block->arrived == 0)
+    block->barrier_at = at;
+  else if (block->barrier_at.line() != at.line())
+    fail(at, "divergence at a barrier: this thread is at line %u, others wait at line %u", unsigned(at.line()),
+         unsigned(block->barrier_at.line()));
+  if (++block->arrived == block->alive) {
+    block->arrived = 0;
+    ++block->epoch;
+    for (unsigned w = 0; w < block->warps; ++w) {
+      block->warp[w].ready = block->warp[w].alive;
+      ++block->warp[w].sync;
+    }
+    return;
+  }
+  me->waits = Kind::barrier;
+  me->warp->ready &= ~me->bit;
+  yield(me);
+  me->waits = Kind::none;
+}
+
+inline void lane_body() {
+  Lane* me = current;
+  me->block->launch->call(me->block->launch->args);
+  me = current;
+  Block* block = me->block;
+  if (me->async_count) fail(Where{}, "the thread ends with %d cp.async copies that were not waited for", me->async_count);
+  if (me->mma_queued) fail(Where{}, "the thread ends with %d mma instructions that were not joined", me->mma_queued);
+  if (block->arrived) fail(Where{}, "the thread ends while %u others wait at __syncthreads of line %u", block->arrived,
+                           unsigned(block->barrier_at.line()));
+  me->done = true;
+  me->warp->ready &= ~me->bit;
+  me->warp->alive &= ~me->bit;
+  if (--block->alive == 0) leave_block(block);
+  yield(me);
+  __builtin_unreachable();
+}
+
+// One worker's block, reused for every block it runs.
+struct Worker {
+  Block block;
+  std::vector<Lane> lane;
+  std::vector<Warp> warp;
+  std::vector<MmaEntry> mma;
+  u8* stacks = nullptr;
+  u8* shared = nullptr;
+  std::size_t shared_mapped = 0;
+  Shadow shadow;
+
+  explicit Worker(Launch* launch) {
+    const unsigned threads = launch->dim.x * launch->dim.y * launch->dim.z;
+    lane.resize(threads);
+    warp.resize((threads + kWarp - 1) / kWarp);
+    mma.resize(warp.size() * kMaxMma);
+    stacks = static_cast<u8*>(mmap(nullptr, threads * kStackStride, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (stacks == MAP_FAILED) throw std::bad_alloc();
+    for (unsigned i = 0; i < threads; ++i) mprotect(stacks + i * kStackStride, kPage, PROT_NONE);
+    // Shared memory ends at an unreadable page, so that running past the end faults in every build.
+    const std::size_t pages = (launch->shared_bytes + kPage - 1) / kPage * kPage;
+    shared_mapped = pages + 2 * kPage;
+    shared = static_cast<u8*>(mmap(nullptr, shared_mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (shared == MAP_FAILED) throw std::bad_alloc();
+    mprotect(shared, kPage, PROT_NONE);
+    mprotect(shared + kPage + pages, kPage, PROT_NONE);
+    block.shared_bytes = (launch->shared_bytes + 15) / 16 * 16;
+    block.shared = shared + kPage + pages - block.shared_bytes;
+    block.launch = launch;
+    block.grid = launch->grid;
+    block.dim = launch->dim;
+    block.threads = threads;
+    block.warps = unsigned(warp.size());
+    block.lane = lane.data();
+    block.warp = warp.data();
+    block.rule = launch->rule;
+    shadow.prepare(block.shared, block.shared_bytes);
+    block.shadow = &shadow;
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker() {
+    munmap(stacks, lane.size() * kStackStride);
+    munmap(shared, shared_mapped);
+  }
+
+  void run(Index id, u64 seed) {
+    Launch* launch = block.launch;
+    block.id = id;
+    block.alive = block.threads;
+    block.arrived = 0;
+    block.random = seed;
+    ++block.epoch;
+    ++block.serial;
+    std::memset(block.shared, kSharedPoison, block.shared_bytes);
+    for (unsigned w = 0; w < block.warps; ++w) {
+      Warp& here = warp[w];
+      const unsigned lanes_here = block.threads - w * kWarp < kWarp ? block.threads - w * kWarp : kWarp;
+      here.alive = here.ready = lanes_here == kWarp ? kAllLanes : (1u << lanes_here) - 1;
+      here.sync = 0;
+      here.lanes = &lane[w * kWarp];
+      here.mma = &mma[w * kMaxMma];
+      for (Gather& gather : here.gather) gather.arrived = 0;
+    }
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_unpoison_memory_region(stacks, lane.size() * kStackStride);
+#endif
+    for (unsigned i = 0; i < block.threads; ++i) {
+      Lane& l = lane[i];
+      l.thread = {i % launch->dim.x, i / launch->dim.x % launch->dim.y, i / launch->dim.x / launch->dim.y};
+      l.linear = i;
+      l.id = i % kWarp;
+      l.bit = 1u << l.id;
+      l.warp = &warp[i / kWarp];
+      l.block = &block;
+      l.at = Where{};
+      l.waits = Kind::none;
+      l.done = false;
+      l.mma_queued = l.async_first = l.async_count = 0;
+      l.async_group = 0;
+      // Tops differ by cache lines, for the same reason as the stride.
+      u8* top = stacks + i * kStackStride + kPage + kStack - kPage / 2 - (i * 37 % 32) * 64;
+      void** slot = reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(top) & ~std::uintptr_t(15));
+#if defined(__x86_64__)
+      *--slot = nullptr;                                    // the frame's return address: none
+      *--slot = reinterpret_cast<void*>(&lane_body);
+      for (int r = 0; r < 6; ++r) *--slot = nullptr;
+#else
+      slot -= 20;
+      std::memset(slot, 0, 160);
+      slot[11] = reinterpret_cast<void*>(&lane_body);       // x30
+#endif
+      l.stack = slot;
+    }
+    current = seed ? random_lane(&warp[next_random(block.random) % block.warps], block.random) : &lane[0];
+    strata_lanes_switch(&block.outside, current->stack);
+    current = nullptr;
+  }
+};
+
+// A fault inside a lane becomes an error of the launch instead of the end of the process.
+inline struct sigaction before_segv, before_bus;
+inline void on_fault(int signal, siginfo_t* info, void* context) {
+  Lane* me = current;
+  if (me == nullptr) {   // not ours: hand it on
+    const struct sigaction& before = signal == SIGSEGV ? before_segv : before_bus;
+    if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(signal, info, context);
+    ::signal(signal, before.sa_handler == SIG_IGN ? SIG_DFL : before.sa_handler);
+    return;
+  }
+  char text[200];
+  const u8* address = static_cast<const u8*>(info->si_addr);
+  const Block* block = me->block;
+  const i64 past = address - block->shared;
+  if (past >= -i64(kPage) && past < i64(block->shared_bytes + kPage))
+    std::snprintf(text, sizeof text, "shared memory out of range: byte %lld of %zu (the line is the last instruction known)",
+                  past, block->shared_bytes);
+  else
+    std::snprintf(text, sizeof text, "memory fault at %p (the line is the last instruction known)", info->si_addr);
+  record(me, me->at, text);
+  leave_block(me->block);
+}
+
+inline void work(Launch* launch, const std::vector<u64>* order) {
+  plain_arithmetic();
+#if !defined(__SANITIZE_ADDRESS__)
+  std::vector<u8> alternate(64 * 1024);
+  stack_t stack{};
+  stack.ss_sp = alternate.data();
+  stack.ss_size = alternate.size();
+  sigaltstack(&stack, nullptr);
+#endif
+  {
+    Worker worker(launch);
+    const u64 blocks = u64(launch->grid.x) * launch->grid.y * launch->grid.z;
+    for (u64 i; !launch->stop->load() && (i = launch->next->fetch_add(1)) < blocks;) {
+      const u64 b = order->empty() ? i : (*order)[i];
+      const Index id{unsigned(b % launch->grid.x), unsigned(b / launch->grid.x % launch->grid.y),
+                     unsigned(b / launch->grid.x / launch->grid.y)};
+      worker.run(id, launch->seed ? launch->seed * 0x9e3779b97f4a7c15ull + b + 1 : 0);
+      if (!launch->faulted->load()) launch->finished->fetch_add(1);
+    }
+  }
+#if !defined(__SANITIZE_ADDRESS__)
+  stack.ss_flags = SS_DISABLE;
+  sigaltstack(&stack, nullptr);
+#endif
+}
+
+inline void run(Launch* launch) {
+#if !defined(__SANITIZE_ADDRESS__)
+  struct sigaction action{};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigaction(SIGSEGV, &action, &before_segv);
+  sigaction(SIGBUS, &action, &before_bus);
+#endif
+  std::vector<u64> order;
+  if (launch->seed) {   // blocks in a permuted order too
+    order.resize(u64(launch->grid.x) * launch->grid.y * launch->grid.z);
+    std::iota(order.begin(), order.end(), u64(0));
+    u64 state = launch->seed;
+    for (u64 i = order.size(); i > 1; --i) std::swap(order[i - 1], order[next_random(state) % i]);
+  }
+  std::vector<std::thread> threads;
+  for (int i = 0; i < launch->workers; ++i) threads.emplace_back(work, launch, &order);
+  for (std::thread& thread : threads) thread.join();
+#if !defined(__SANITIZE_ADDRESS__)
+  sigaction(SIGSEGV, &before_segv, nullptr);
+  sigaction(SIGBUS, &before_bus, nullptr);
+#endif
+}
+
+}  // namespace lanes

@@ -1,0 +1,226 @@
+// Lanes: a CUDA block as coroutines on one operating-system thread.
+//
+// Every CUDA thread is a lane with a stack of its own. A lane runs until it reaches a warp-level
+// instruction or a block barrier; there it waits for the lanes that the instruction names, and
+// another lane runs. The last lane to arrive does the work for all of them. A switch saves six
+// registers, so a rendezvous of 32 lanes costs some 150 ns.
+//
+// What a machine would leave undefined is an error here: lanes at different instructions, lanes
+// that never come, a barrier some threads do not reach, an access outside its array.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <source_location>
+
+namespace lanes {
+
+using u8 = std::uint8_t;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+using i64 = long long;
+using Where = std::source_location;
+
+constexpr int kWarp = 32;
+constexpr u32 kAllLanes = 0xffffffffu;
+constexpr int kMaxThreads = 1024;
+constexpr int kMaxAsync = 96;        // cp.async copies one lane may have in flight
+constexpr int kMaxMma = 32;          // matrix instructions queued before a join
+constexpr u8 kSharedPoison = 0xff;   // a NaN as fp16, fp32 and fp64, -1 as an integer
+
+struct Index {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+// A warp-level instruction, for messages and to tell instructions apart.
+enum class Kind : u8 { none, shuffle, vote, syncwarp, ldmatrix, mma, reduce, barrier };
+
+inline const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::none: return "nothing";
+    case Kind::shuffle: return "a shuffle";
+    case Kind::vote: return "a vote";
+    case Kind::syncwarp: return "__syncwarp";
+    case Kind::ldmatrix: return "ldmatrix";
+    case Kind::mma: return "mma";
+    case Kind::reduce: return "a warp reduction";
+    case Kind::barrier: return "__syncthreads";
+  }
+  return "?";
+}
+
+struct Warp;
+struct Block;
+
+// A copy to shared memory that has been started and not waited for.
+struct AsyncCopy {
+  u8* to;
+  const u8* from;   // null: the destination is filled with zeros
+  unsigned bytes;
+  unsigned group;   // commit group, counted from the start of the kernel
+};
+
+struct Lane {
+  void* stack = nullptr;
+  Warp* warp = nullptr;
+  Block* block = nullptr;
+  Index thread;
+  unsigned linear = 0;   // index of the thread in its block
+  u32 id = 0;            // index in its warp
+  u32 bit = 0;           // 1 << id
+  Where at;
+  Kind waits = Kind::none;
+  bool done = false;
+  int mma_queued = 0;
+  int async_first = 0, async_count = 0;
+  unsigned async_group = 0;
+  AsyncCopy async[kMaxAsync];
+};
+
+// Lanes gathering at one warp-level instruction; keyed by the lowest lane of its mask.
+struct Gather {
+  u32 mask = 0, arrived = 0;
+  Kind kind = Kind::none;
+  Where at;
+};
+
+// One queued matrix instruction of a warp, operands laid out as the model reads them.
+struct alignas(64) MmaEntry {
+  u16 a[16][16];    // [k][row], binary16 bits
+  u16 b[8][16];     // [column][k]
+  float* d[kWarp];  // each lane's four accumulators
+  int k;            // 8 or 16
+};
+
+struct Warp {
+  u32 ready = 0, alive = 0;
+  u32 sync = 0;     // counts completed __syncwarp, for the race check
+  Lane* lanes = nullptr;
+  void* payload[kWarp];
+  Gather gather[kWarp];
+  MmaEntry* mma = nullptr;
+};
+
+// The arithmetic of a matrix instruction: products per step and fraction bits kept.
+// block 0 means exact: the real sum, rounded once to nearest even.
+struct Rule {
+  int block = 0, frac = 0;
+};
+
+struct Shadow;
+
+struct Block {
+  Index id, grid, dim;
+  unsigned threads = 0, warps = 0, alive = 0, arrived = 0;
+  Where barrier_at;
+  Lane* lane = nullptr;
+  Warp* warp = nullptr;
+  u8* shared = nullptr;
+  std::size_t shared_bytes = 0;
+  void* outside = nullptr;   // the worker's own stack
+  u64 random = 0;            // 0: lanes in order
+  u32 epoch = 0, serial = 0; // barrier intervals and blocks, counted over the worker's life
+  Rule rule;
+  Shadow* shadow = nullptr;
+  struct Launch* launch = nullptr;
+};
+
+// A buffer the kernel may touch.
+struct Extent {
+  const u8* base;
+  u64 bytes;
+  int writable;
+  const char* name;
+};
+
+struct Launch {
+  const char* entry;
+  void (*call)(void**);
+  void** args;
+  Index grid, dim;
+  u64 shared_bytes;
+  Rule rule;
+  u64 seed;
+  int workers;
+  const Extent* extents;
+  int n_extents;
+  std::atomic<u64>* next;       // blocks taken
+  std::atomic<u64>* finished;   // blocks finished, for progress
+  std::atomic<int>* stop;       // set from outside, or by a fault
+  std::atomic<int>* faulted;
+  char* message;
+  std::size_t message_bytes;
+};
+
+#if defined(__GNUC__) && !defined(__APPLE__)
+#define STRATA_TLS __attribute__((tls_model("initial-exec")))
+#else
+#define STRATA_TLS
+#endif
+inline thread_local Lane* current STRATA_TLS = nullptr;
+
+extern "C" void strata_lanes_switch(void** save, void* to);
+
+// Ends the launch with a message that names kernel, block, thread and line.
+[[noreturn]] void fail(Where at, const char* format, ...) __attribute__((format(printf, 2, 3)));
+// Finds a lane of another warp that can run; a deadlock is an error.
+Lane* runnable_elsewhere(Lane* me);
+
+inline u64 next_random(u64& state) {
+  state = state * 6364136223846793005ull + 1442695040888963407ull;
+  return state >> 33;
+}
+
+// Under a schedule seed: a random lane of a random warp.
+Lane* permuted_choice(Lane* me);
+
+// Lets another lane run until this one is ready again.
+inline void yield(Lane* me) {
+  Warp* warp = me->warp;
+  Lane* next = me->block->random ? permuted_choice(me)
+               : warp->ready     ? &warp->lanes[__builtin_ctz(warp->ready)]
+                                 : runnable_elsewhere(me);
+  current = next;
+  strata_lanes_switch(&me->stack, next->stack);
+}
+
+[[noreturn]] void different_instructions(Lane* me, Kind kind, u32 mask, Where at, const Gather& gather);
+
+// Meets the lanes of `mask` at one warp-level instruction. `work(payloads)` runs once, on the last
+// lane to arrive, with every named lane's payload at its index.
+template <class Payload, class Work>
+inline void rendezvous(Kind kind, u32 mask, Payload* payload, Where at, Work&& work) {
+  Lane* me = current;
+  Warp* warp = me->warp;
+  me->at = at;
+  if (!(mask & me->bit)) fail(at, "the mask %08x of %s does not name the calling lane", mask, name_of(kind));
+  Gather& gather = warp->gather[__builtin_ctz(mask)];
+  if (gather.arrived == 0) {
+    gather.mask = mask;
+    gather.kind = kind;
+    gather.at = at;
+  } else if (gather.mask != mask || gather.kind != kind || gather.at.line() != at.line()) {
+    different_instructions(me, kind, mask, at, gather);
+  }
+  warp->payload[me->id] = payload;
+  gather.arrived |= me->bit;
+  if (gather.arrived == mask) {
+    gather.arrived = 0;
+    work(reinterpret_cast<Payload**>(warp->payload));
+    warp->ready |= mask;
+    return;
+  }
+  me->waits = kind;
+  warp->ready &= ~me->bit;
+  yield(me);
+  me->waits = Kind::none;
+}
+
+void block_barrier(Where at);
+void async_land(Lane* me, unsigned through_group);
+
+}  // namespace lanes

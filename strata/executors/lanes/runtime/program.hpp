@@ -1,0 +1,81 @@
+// The sanitize flavor: a program that reads a launch, runs it and writes the buffers back.
+// Mirrored in strata/executors/lanes/program.py.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "machine.hpp"
+
+namespace lanes {
+
+template <class T>
+inline T read(std::FILE* f) {
+  T v;
+  if (std::fread(&v, sizeof v, 1, f) != 1) std::exit(3);
+  return v;
+}
+
+struct Job {
+  std::vector<std::unique_ptr<u8[]>> memory;
+  std::vector<std::string> names;
+  std::vector<Extent> extents;
+  std::vector<u64> values;
+  std::vector<void*> args;
+};
+
+// `prepare` fills the request that `launch` takes; returns the exit status.
+template <class Request, class Launch>
+inline int program(int argc, char** argv, Launch&& launch) {
+  if (argc != 3) return 3;
+  std::FILE* in = std::fopen(argv[1], "rb");
+  if (!in) return 3;
+  auto request = std::make_unique<Request>();
+  for (unsigned& n : request->grid) n = read<unsigned>(in);
+  for (unsigned& n : request->dim) n = read<unsigned>(in);
+  request->shared_bytes = read<u64>(in);
+  request->seed = read<u64>(in);
+  request->rule_block = read<int>(in);
+  request->rule_frac = read<int>(in);
+  request->workers = read<int>(in);
+  request->n_args = read<int>(in);
+  request->n_extents = read<int>(in);
+  Job job;
+  std::vector<int> region;
+  for (int i = 0; i < request->n_args; ++i) {
+    region.push_back(read<int>(in));
+    read<unsigned>(in);
+    job.values.push_back(read<u64>(in));
+  }
+  for (int i = 0; i < request->n_extents; ++i) {
+    const u64 bytes = read<u64>(in);
+    struct Name {
+      char text[64];
+    };
+    job.names.push_back(std::string(read<Name>(in).text, 63).c_str());
+    job.memory.emplace_back(new u8[bytes]);
+    if (bytes && std::fread(job.memory.back().get(), 1, bytes, in) != bytes) return 3;
+    job.extents.push_back({job.memory.back().get(), bytes, 1, nullptr});
+  }
+  std::fclose(in);
+  for (int i = 0; i < request->n_extents; ++i) job.extents[i].name = job.names[i].c_str();
+  for (int i = 0; i < request->n_args; ++i)
+    if (region[i] >= 0) job.values[i] = u64(reinterpret_cast<std::uintptr_t>(job.extents[region[i]].base));
+  for (u64& value : job.values) job.args.push_back(&value);
+  request->args = job.args.data();
+  request->extents = job.extents.data();
+  if (launch(request.get()) != 0) {
+    std::fprintf(stderr, "%s\n", request->message);
+    return 1;
+  }
+  std::FILE* out = std::fopen(argv[2], "wb");
+  if (!out) return 3;
+  const u64 finished = request->finished.load();
+  std::fwrite(&finished, sizeof finished, 1, out);
+  for (const Extent& e : job.extents) std::fwrite(e.base, 1, e.bytes, out);
+  return std::fclose(out) == 0 ? 0 : 3;
+}
+
+}  // namespace lanes

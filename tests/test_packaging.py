@@ -1,0 +1,221 @@
+"""What is shipped, what importing it needs, and what README and noxfile promise."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import strata
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+#: Runs `{imports}` in an interpreter that finds NumPy and the standard library and nothing else.
+BARE = """
+import sys
+allowed = set(sys.stdlib_module_names) | {{"numpy", "strata"}}
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in allowed:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Refuse())
+{imports}
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (file,) = folder.glob("*.whl")
+    return zipfile.ZipFile(file)
+
+
+def test_wheel_holds_strata_alone(wheel: zipfile.ZipFile) -> None:
+    tops = {name.partition("/")[0] for name in wheel.namelist()}
+    assert tops == {"strata", f"strata-{strata.__version__}.dist-info"}
+
+
+def test_wheel_holds_every_source(wheel: zipfile.ZipFile) -> None:
+    """Kernels, their headers and the lanes runtime are data to Python, and easily left out."""
+    suffixes = {".py", ".cu", ".cuh", ".hpp", ".json", ".typed"}
+    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "strata").rglob("*") if path.suffix in suffixes} | {
+        "strata/py.typed"
+    }
+    assert files <= set(wheel.namelist())
+    assert any(name.endswith(".cu") for name in files)
+    assert not [name for name in wheel.namelist() if "__pycache__" in name]
+
+
+def test_wheel_carries_licence_and_version(wheel: zipfile.ZipFile) -> None:
+    info = f"strata-{strata.__version__}.dist-info"
+    metadata = wheel.read(f"{info}/METADATA").decode()
+    assert "License-Expression: Apache-2.0" in metadata
+    assert f"\nVersion: {strata.__version__}\n" in metadata
+    assert f"{info}/licenses/LICENSE" in wheel.namelist()
+
+
+@pytest.mark.parametrize(
+    "module", ["strata", "strata.executors", "strata.executors.cuda", "strata.executors.lanes", "strata.cli"]
+)
+def test_import_needs_numpy_alone(module: str) -> None:
+    subprocess.run([sys.executable, "-c", BARE.format(imports=f"import {module}")], cwd=ROOT, check=True)
+
+
+def test_strata_does_not_know_validation() -> None:
+    pattern = re.compile(r"^\s*(from|import) validation\b", re.MULTILINE)
+    guilty = [path for path in (ROOT / "strata").rglob("*.py") if pattern.search(path.read_text())]
+    assert guilty == []
+
+
+def test_doctor_ends_with_its_verdict(tmp_path: Path) -> None:
+    """As a user runs it; without a compiler and a card it says so and exits with 2."""
+    (tmp_path / "file").write_text("")
+    command = [sys.executable, "-m", "strata.cli", "doctor"]
+    for folder, status in ((tmp_path / "cache", 0), (tmp_path / "file" / "cache", 2)):
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"], "STRATA_CACHE_DIR": str(folder), "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        assert str(folder) in done.stdout
+        assert "Traceback" not in done.stderr
+
+
+def test_extras_exclude_each_other() -> None:
+    (conflict,) = PROJECT["tool"]["uv"]["conflicts"]
+    assert {"extra": "cuda12x"} in conflict
+    assert {"extra": "cuda13x"} in conflict
+
+
+# What noxfile.py does, with nox's session replaced by one that records.
+
+
+class SessionError(Exception):
+    """What `session.error` raises here."""
+
+
+class Session:
+    """Records what a session installs and runs."""
+
+    def __init__(self, *posargs: str) -> None:
+        self.posargs = list(posargs)
+        self.installed: tuple[str, ...] = ()
+        self.logged: list[str] = []
+        self.env: dict[str, str] = {}
+        self.bin_paths: list[str] = [str(Path(sys.executable).parent)]
+
+    def install(self, *words: str) -> None:
+        self.installed = words
+
+    def log(self, text: str) -> None:
+        self.logged.append(text)
+
+    def error(self, text: str) -> None:
+        raise SessionError(text)
+
+    @property
+    def extras(self) -> set[str]:
+        found = re.search(r"\[([\w,]+)\]", self.installed[1])
+        return set(found.group(1).split(",")) if found else set()
+
+
+@pytest.fixture(scope="module")
+def loaded_noxfile() -> ModuleType:
+    pytest.importorskip("nox")
+    spec = importlib.util.spec_from_file_location("noxfile_under_test", ROOT / "noxfile.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def noxfile(loaded_noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setattr(loaded_noxfile.shutil, "which", lambda name, path=None: f"/usr/bin/{name}")
+    return loaded_noxfile
+
+
+def run_parity(noxfile: ModuleType, session: Session, monkeypatch: pytest.MonkeyPatch, **driver: Any) -> list[str]:
+    ran: list[str] = []
+    monkeypatch.setattr(noxfile, "_driver", lambda: {"problem": "no driver", "title": "driver 1", **driver})
+    monkeypatch.setattr(noxfile, "_run", lambda session, *words: ran.extend(words))
+    noxfile.parity.func(session)
+    return ran
+
+
+@pytest.mark.parametrize(("extra", "installed"), [(None, set()), ("cuda12x", {"cuda12x"}), ("cuda13x", {"cuda13x"})])
+def test_parity_installs_what_fits_the_driver(
+    extra: str | None, installed: set[str], noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session("--profile", "quick")
+    assert run_parity(noxfile, session, monkeypatch, extra=extra) == [
+        "-m",
+        "validation",
+        "parity",
+        "--profile",
+        "quick",
+    ]
+    assert session.extras == installed
+
+
+@pytest.mark.parametrize("words", [("--executor", "lanes"), ("--executor=lanes",)])
+def test_lanes_by_name_need_no_cupy(
+    words: tuple[str, ...], noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(*words)
+    run_parity(noxfile, session, monkeypatch, extra="cuda13x")
+    assert session.extras == set()
+
+
+def test_without_a_compiler_the_wheel_is_installed(noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noxfile.shutil, "which", lambda name, path=None: None)
+    monkeypatch.delenv("CXX", raising=False)
+    session = Session()
+    run_parity(noxfile, session, monkeypatch)
+    assert session.extras == {"compiler"}
+
+
+def test_both_cupy_extras_are_refused(noxfile: ModuleType) -> None:
+    with pytest.raises(SessionError, match="exclude each other"):
+        noxfile._install(Session(), ["cuda12x", "cuda13x"])
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 5])
+def test_exit_status_is_the_commands(status: int, noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noxfile.shutil, "which", lambda name, path=None: sys.executable)
+    command = ("-c", f"raise SystemExit({status})")
+    if status == 0:
+        noxfile._run(Session(), *command)
+        return
+    with pytest.raises((SessionError, SystemExit)) as caught:
+        noxfile._run(Session(), *command)
+    code = caught.value.code if isinstance(caught.value, SystemExit) else 1
+    assert code == status
+
+
+def test_readme_names_sessions_that_exist(noxfile: ModuleType) -> None:
+    named = set(re.findall(r"nox -s ((?:[a-z]+ ?)+)", (ROOT / "README.md").read_text()))
+    sessions = {name for group in named for name in group.split()}
+    assert {"parity", "tests"} <= sessions
+    assert all(hasattr(noxfile, name) for name in sessions)

@@ -1,0 +1,110 @@
+"""A stand-in for executor and kernels: FP32 attention in NumPy, with faults to order. For tests of the harness only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from strata.executors.base import Argument, Buffer, Executor, Image, Kernel, Witness
+from strata.kernels.paths import Path
+from validation.operations import Attention, Outcome
+from validation.pools import Inputs
+from validation.reference.prompt_attention import resident, values
+from validation.selection import WIDTH
+
+DIGEST = "0123456789abcdef" * 4
+
+
+@dataclass
+class StubExecutor:
+    """Runs nothing; the stub kernels only ask it for its name."""
+
+    name: str = "lanes"
+    arch: str = "lanes-stub"
+
+    def build(self, kernel: Kernel) -> Image:
+        raise NotImplementedError
+
+    def array(self, host: np.ndarray, name: str = "") -> Buffer:
+        raise NotImplementedError
+
+    def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = 0, name: str = "") -> Buffer:
+        raise NotImplementedError
+
+    def launch(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument]) -> Witness:
+        raise NotImplementedError
+
+    def describe(self) -> dict[str, Any]:
+        return {"executor": self.name, "arch": self.arch}
+
+
+@dataclass
+class StubCard(StubExecutor):
+    """A stub that calls itself a card."""
+
+    name: str = "cuda"
+    arch: str = "sm_90"
+    capability: int = 90
+
+
+@dataclass(frozen=True)
+class StubOutcome:
+    out: np.ndarray
+    witnesses: list[Witness] = field(default_factory=list)
+    guards_ok: bool = True
+
+
+def witness(executor: Executor, blocks: tuple[int, int, int], **changes: Any) -> Witness:
+    count = blocks[0] * blocks[1] * blocks[2]
+    fields = {
+        "executor": executor.name,
+        "entry": "stub",
+        "arch": executor.arch,
+        "image": DIGEST,
+        "grid": blocks,
+        "block": 128,
+        "shared_bytes": 0,
+        "blocks_run": count,
+    }
+    return Witness(**(fields | changes))
+
+
+def attention(inputs: Inputs, order: int = 1) -> np.ndarray:
+    """float32 attention; order -1 sums the cells from the last to the first."""
+    out = np.zeros(inputs.q.shape, dtype=np.float32)
+    heads = inputs.pool.n_head_kv
+    for query in range(len(out)):
+        cells = resident(inputs.pool, inputs.ids[query, : int(inputs.steps[query, WIDTH])])[::order]
+        if len(cells) == 0:
+            continue
+        k, v = (plane.astype(np.float32) for plane in values(inputs.pool, cells))
+        q = inputs.q[query].reshape(heads, -1, 256)
+        scores = q @ k.transpose(1, 2, 0) * np.float32(1 / 16)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        out[query] = (weights @ v.transpose(1, 0, 2)).reshape(out.shape[1:])
+    return out
+
+
+Fault = Callable[[np.ndarray, Inputs], np.ndarray]
+
+
+def kernel(fault: Fault | None = None, guards_ok: bool = True, order: int = 1, **changes: Any) -> Attention:
+    """A stub kernel. fault: changes its output; changes: fields of its witness."""
+
+    def launch(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
+        out = attention(inputs, order)
+        if fault is not None:
+            out = fault(out, inputs)
+        seen = witness(executor, (len(out), inputs.pool.n_head_kv, 1), **changes)
+        return StubOutcome(out, [seen], guards_ok)
+
+    return launch
+
+
+def healthy(**kernels: Attention) -> dict[str, Attention]:
+    """Kernels by operation: healthy ones, save those named."""
+    return {"prompt_attention": kernel(), "decode_attention": kernel(order=-1)} | kernels

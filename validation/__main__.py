@@ -1,0 +1,108 @@
+"""Proves Strata's kernels: `python -m validation parity`, and the lists of paths and recipes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path as FilePath
+
+from rich.console import Console
+from rich.table import Table
+
+from strata.executors import NAMES as EXECUTORS
+from strata.executors.base import StrataError
+from strata.executors.lanes import FLAVORS
+from strata.kernels.paths import PATHS
+from validation import parity
+from validation.predict import DEFAULT_RULE
+from validation.profiles import PROFILES
+from validation.recipes import RECIPES
+from validation.settings import PREDICT
+
+COULD_NOT_RUN = 2
+
+
+def _whole(text: str) -> int:
+    """An argument that is a number of 0 or more."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line. Exit status: 0 all planned cases passed, 1 one did not, 2 could not run."""
+    top = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser(
+        "parity",
+        help="compare paths with FP64, with the kernels they replace and with predicted bits",
+        description="Runs planned cases and judges them. Exit status: 0 when every planned case passed, "
+        "1 when one did not, 2 when nothing could be run.",
+    )
+    what = run.add_argument_group("what is run")
+    what.add_argument("--paths", default=parity.DEFAULT_PATHS, metavar="GLOB", help="paths (default: %(default)s)")
+    what.add_argument("--profile", choices=PROFILES, default="quick", help="list of cases (default: %(default)s)")
+    what.add_argument("--context", type=_whole, metavar="N", help="run one size instead of a profile: cells")
+    what.add_argument("--queries", type=_whole, metavar="N", help="queries of that size (default: min(512, context))")
+    what.add_argument("--recipe", metavar="NAME", help="only this recipe (see `recipes`)")
+    what.add_argument("--case", metavar="TEXT", help="one case in its text form, as a failing verdict prints it")
+    what.add_argument("--capture", type=FilePath, metavar="FILE", help="captured model data; adds recipe `captured`")
+    what.add_argument("--seed", type=_whole, default=1, metavar="N", help="seed of all cases (default: %(default)s)")
+    where = run.add_argument_group("where it runs")
+    where.add_argument("--executor", choices=EXECUTORS, default="auto", help="auto takes a card when there is one")
+    where.add_argument("--target", metavar="ARCH", help="cuda: image to build, e.g. sm_75 (default: the card's own)")
+    where.add_argument(
+        "--rule",
+        default=DEFAULT_RULE,
+        help="lanes: tensor-core rule; exact, an architecture, or block,F such as 8,24 (default: %(default)s, "
+        "the one measured on a card)",
+    )
+    where.add_argument("--flavor", choices=FLAVORS, help="lanes: build of every case (default: by size of the case)")
+    where.add_argument("--schedule-seed", type=_whole, metavar="N", help="lanes: permute the order of lanes and blocks")
+    more = run.add_argument_group("what is asked besides")
+    more.add_argument(
+        "--predict",
+        choices=PREDICT,
+        help="cuda: compare bits with lanes (default: sample in the quick profile when a compiler exists, else none)",
+    )
+    more.add_argument("--reps", type=_whole, default=0, metavar="N", help="cuda: time path and baseline N times")
+    more.add_argument("--out", type=FilePath, metavar="DIR", help="write run.json with every figure there")
+    commands.add_parser("paths", help="list every path with its baseline")
+    commands.add_parser("recipes", help="list every recipe with its motivation")
+    return top
+
+
+def _list(command: str, console: Console) -> int:
+    table = Table(box=None, pad_edge=False)
+    if command == "paths":
+        for heading in ("path", "from capability", "baseline"):
+            table.add_column(heading, no_wrap=True)
+        for path in PATHS.values():
+            capability = f"{path.min_capability // 10}.{path.min_capability % 10}"
+            table.add_row(path.name, capability, path.baseline or "-")
+    else:
+        table.add_column("recipe", no_wrap=True)
+        table.add_column("why")
+        for recipe in RECIPES.values():
+            table.add_row(recipe.name, recipe.motivation)
+    console.print(table)
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser().parse_args(words)
+    console = Console(highlight=False)
+    try:
+        if options.command != "parity":
+            return _list(options.command, console)
+        return parity.run(options, words, console)
+    except StrataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return COULD_NOT_RUN
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Inputs of recipe `captured`: q, K and V of a real model, rotated and packed as the engine does it.
+
+The pool is packed by the kernel under test, by the NumPy reference or, for Q4_0 data, by the `gguf`
+package (option `packer=kernel|reference|gguf` of the case): input this project did not make.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path as FilePath
+
+import numpy as np
+
+from strata.executors.base import Executor, StrataError
+from strata.kernels.pool import Pool
+from validation import captured, planes
+from validation.captured import Capture
+from validation.cases import Case, CaseError
+from validation.planes import FORMATS, Cells
+from validation.pools import Inputs, page_table, place, select
+from validation.recipes import find
+from validation.reference import kv_pack
+
+PACKERS = ("kernel", "reference", "gguf")
+
+
+@lru_cache(maxsize=1)
+def load(file: FilePath) -> Capture:
+    """The capture in a file; the last one is kept."""
+    return captured.load(file)
+
+
+def build_captured(case: Case, mode: str, executor: Executor, file: FilePath | None) -> Inputs:
+    """Inputs of the case's layer: the first `context` tokens as cells, the last `queries` of them as queries.
+
+    K and V are rotated for Q4_0 (k8v4: V alone), q where K is. Raises StrataError without a capture,
+    and for a layer, a length or a geometry that the capture does not have.
+    """
+    if file is None:
+        raise StrataError("recipe captured needs a capture: name its file by --capture")
+    capture = load(file)
+    layer = case.option("layer", "")
+    known = ", ".join(str(number) for number in sorted(capture.layers))
+    if not layer.isdigit() or int(layer) not in capture.layers:
+        raise CaseError(f"case: layer is {layer!r}, expected one of those captured: {known}")
+    data = capture.layers[int(layer)]
+    tokens, heads = data.k.shape[:2]
+    if case.context > tokens:
+        raise CaseError(f"case: context is {case.context}, expected at most the {tokens} tokens of the capture")
+    if (case.n_head_kv, case.n_head) != (heads, data.q.shape[1]):
+        found = f"kv={heads} group={data.q.shape[1] // heads}"
+        raise CaseError(f"case: kv={case.n_head_kv} group={case.group}, expected the capture's {found}")
+    q = data.q[case.context - case.queries : case.context]
+    k, v = data.k[: case.context], data.v[: case.context]
+    forms = FORMATS[mode]
+    if forms[0] == "q4_0":
+        q, k = rotated(q), rotated(k)
+    if forms[1] == "q4_0":
+        v = rotated(v)
+    pool = _packed(case, mode, executor, np.ascontiguousarray(k), np.ascontiguousarray(v))
+    ids, steps, widths = select(case, find("captured").widths)
+    return Inputs(np.ascontiguousarray(q), pool, ids, steps, widths)
+
+
+def rotated(x: np.ndarray) -> np.ndarray:
+    """float32: the orthonormal 256-point Hadamard transform of the last axis, rounded once."""
+    return kv_pack.hadamard(x).astype(np.float32)
+
+
+def _packed(case: Case, mode: str, executor: Executor, k: np.ndarray, v: np.ndarray) -> Pool:
+    """The pool of float32 k, v [cells, kv, 256], by the case's packer."""
+    packer = case.option("packer", "reference")
+    if packer not in PACKERS:
+        raise CaseError(f"case: packer is {packer!r}, expected one of {', '.join(PACKERS)}")
+    table, pages = page_table(case.stream("pages"), find("captured").pages, case.context, case.page_size)
+    if packer == "kernel":
+        from validation.pack_case import pack
+
+        return pack(executor, mode, k, v, page_size=case.page_size, table=table)
+    make = _by_gguf if packer == "gguf" else planes.pack
+    keys, values = (make(x, form) for x, form in zip((k, v), FORMATS[mode], strict=True))
+    return place(keys, values, mode, table, pages, case.page_size)
+
+
+def _by_gguf(x: np.ndarray, form: str) -> Cells:
+    """Q4_0 blocks as the `gguf` package writes them; it has no format like our INT8 and FP16."""
+    if form != "q4_0":
+        return planes.pack(x, form)
+    try:
+        from gguf import GGMLQuantizationType, quants
+    except ImportError as error:
+        raise StrataError("packer=gguf needs the package gguf (extra `model`)") from error
+    rows = quants.quantize(x.reshape(-1, kv_pack.HEAD_DIM), GGMLQuantizationType.Q4_0)
+    return Cells(np.asarray(rows, dtype=np.uint8).reshape(*x.shape[:-1], kv_pack.Q4_ROW))

@@ -1,0 +1,117 @@
+"""What the numbers of one attention case are asked: the gates, and the battery against the gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from strata.executors.base import Executor, Witness
+from validation.bounds import prompt_attention as bounds
+from validation.probes import self_check
+from validation.reference.prompt_attention import Reference
+from validation.verdict import Check, holds, identical, within
+
+
+def gates(new: np.ndarray, old: np.ndarray | None, reference: Reference) -> list[Check]:
+    """The published gates and the anchor on float32 outputs [n_q, n_head, 256] of path and baseline.
+
+    old None: the path is itself a baseline and is held to the anchor alone. reference.queries says
+    which rows of `new` and `old` its rows are.
+    """
+    rows = reference.queries
+    got, labels = new[rows], (rows,)
+    if old is None:
+        return [within("anchor", got, reference.out, bounds.anchor(reference.out), labels=labels)]
+    base = old[rows]
+    return [
+        within("accuracy", got, reference.out, bounds.accuracy(base, reference.out), labels=labels),
+        within("agreement", new, old, bounds.agreement(old)),
+        within("anchor", base, reference.out, bounds.anchor(reference.out), labels=labels),
+    ]
+
+
+def battery(old: np.ndarray | None, reference: Reference) -> Check:
+    """Whether the gates refuse every wrong answer on the queries that have a reference."""
+    rows = np.arange(len(reference.queries))
+    local = Reference(rows, reference.out, reference.magnitude)
+    base = None if old is None else old[reference.queries]
+    limit = bounds.anchor(reference.out) if base is None else bounds.accuracy(base, reference.out)
+
+    def judge(candidate: np.ndarray) -> bool:
+        return all(check.verdict.passes for check in gates(candidate, base, local))
+
+    return self_check(reference.out, limit, judge)
+
+
+def bit_battery(expected: np.ndarray) -> Check:
+    """Whether the bit comparison refuses one flipped bit, where bits alone judge a case."""
+    wrong = expected.copy()
+    wrong.view(np.uint32).reshape(-1)[-1] ^= 1
+    refused = not identical("prediction", wrong, expected).verdict.passes
+    return holds("self", refused, "the bit comparison accepts a flipped bit")
+
+
+def _relative(error: float, scale: float) -> float | None:
+    return error / scale if scale > 0 else None
+
+
+def figures(new: np.ndarray, old: np.ndarray | None, reference: Reference) -> dict[str, Any]:
+    """Errors for the report: absolute, relative to the output's scale, and by head.
+
+    Per head, a head's largest error is divided by that head's own largest output: a small head
+    beside a large one is shown at its own size.
+    """
+    rows, truth = reference.queries, reference.out
+    scale = float(np.abs(truth).max(initial=0.0))
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(new[rows].astype(np.float64) - truth)
+        by_head, size = error.max(axis=(0, 2)), np.abs(truth).max(axis=(0, 2))
+        out: dict[str, Any] = {"scale": scale, "error_new": float(error.max()), "queries_referenced": len(rows)}
+        out["error_new_of_scale"] = _relative(out["error_new"], scale)
+        heads = [_relative(float(e), float(s)) for e, s in zip(by_head, size, strict=True)]
+        known = [share for share in heads if share is not None]
+        out["error_new_worst_head"] = max(known, default=None)
+        out["error_new_by_head"] = heads
+        if old is not None:
+            base = np.abs(old[rows].astype(np.float64) - truth)
+            out["error_old"] = float(base.max())
+            out["error_old_of_scale"] = _relative(out["error_old"], scale)
+            out["difference"] = float(np.abs(new.astype(np.float64) - old).max())
+            out["difference_of_scale"] = _relative(out["difference"], float(np.abs(old).max()))
+        if reference.rounded is not None:
+            rounded = np.abs(new[rows].astype(np.float64) - reference.rounded)
+            out["error_new_to_rounded_v"] = float(rounded.max())
+            out["error_new_to_rounded_v_of_scale"] = _relative(
+                out["error_new_to_rounded_v"], float(np.abs(reference.rounded).max())
+            )
+    return out
+
+
+def witnessed(executor: Executor, witnesses: Sequence[Witness], blocks: int | None) -> Check:
+    """EXACT when launches happened, on this executor, from images of its architecture, block for block.
+
+    blocks: how many blocks the case needs in all, None where only the launches' own grids are known.
+    """
+    if not witnesses:
+        return holds("witness", False, "nothing was launched")
+    wrong = []
+    for witness in witnesses:
+        x, y, z = witness.grid
+        if witness.executor != executor.name:
+            wrong.append(f"{witness.entry} ran on {witness.executor}, expected {executor.name}")
+        if witness.arch.partition(" on ")[0] != executor.arch:
+            wrong.append(f"{witness.entry} is an image for {witness.arch}, expected {executor.arch}")
+        if len(witness.image) != 64 or set(witness.image) - set("0123456789abcdef"):
+            wrong.append(f"{witness.entry} has no image digest")
+        if witness.blocks_run != x * y * z:
+            wrong.append(f"{witness.entry} ran {witness.blocks_run} blocks of a grid of {x * y * z}")
+    total = sum(witness.blocks_run for witness in witnesses)
+    if blocks is not None and total != blocks:
+        wrong.append(f"{total} blocks ran, expected {blocks}")
+    launches = [
+        {"entry": w.entry, "arch": w.arch, "image": w.image, "grid": list(w.grid), "blocks": w.blocks_run}
+        for w in witnesses
+    ]
+    return holds("witness", not wrong, "; ".join(wrong[:1]), {"launches": launches})

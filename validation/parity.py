@@ -1,0 +1,194 @@
+"""The parity command: plan, run, report, record."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from strata.executors.base import StrataError, source_digests
+from strata.kernels.paths import Path, select
+from validation import profiles
+from validation.captured_case import load as load_capture
+from validation.cases import Case
+from validation.predict import DEFAULT_RULE
+from validation.recipes import find
+from validation.report.progress import Reporter
+from validation.report.run_file import SCHEMA, RunFile
+from validation.report.table import print_report
+from validation.runner import Job, run_jobs
+from validation.settings import Settings
+from validation.stations import Stations
+from validation.verdict import Verdict
+
+DEFAULT_PATHS = "prompt_attention/*"
+DEFAULT_QUERIES = 512
+PASSED, FAILED = 0, 1
+
+
+@dataclass
+class Run:
+    """One run as `run.json` records it, rewritten after each finished case."""
+
+    words: Sequence[str]
+    jobs: Sequence[Job]
+    stations: Stations
+    settings: Settings
+    file: RunFile | None
+    results: list[dict[str, Any]] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def passed(self) -> bool:
+        """Whether there were planned cases, every one was executed, and every one passed."""
+        verdicts = [Verdict(result["verdict"]) for result in self.results]
+        return bool(self.jobs) and len(verdicts) == len(self.jobs) and all(v.passes for v in verdicts)
+
+    def add(self, result: dict[str, Any]) -> None:
+        self.results.append(result)
+        self.record("running")
+
+    def record(self, status: str) -> None:
+        """Write `run.json`. status: running, complete, interrupted or failed."""
+        if self.file is None:
+            return
+        counts = {v.value: sum(result["verdict"] == v.value for result in self.results) for v in Verdict}
+        unfinished = self.jobs[len(self.results) :]
+        self.file.write(
+            {
+                "schema": SCHEMA,
+                "status": status,
+                "passed": self.passed,
+                "command": shlex.join(["python", "-m", "validation", *self.words]),
+                "started": self.started,
+                "seconds": time.perf_counter() - self.began,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "machine": platform.machine(),
+                "system": platform.system(),
+                "executor": self.stations.first.describe(),
+                "sources": source_digests(),
+                "predict": self.settings.predict,
+                "planned": len(self.jobs),
+                "executed": len(self.results),
+                "verdicts": counts,
+                "cases": self.results,
+                "not_run": [{"case": job.case.text(), "path": job.path.name} for job in unfinished],
+            }
+        )
+
+
+def plan_cases(options: argparse.Namespace, paths: Sequence[Path]) -> list[Case]:
+    """The cases that the command line asks for. Raises StrataError for sizes and recipes that cannot be."""
+    sized = options.context is not None or options.queries is not None
+    if options.case is not None:
+        if sized or options.recipe:
+            raise StrataError("--case is a whole case, expected without --context, --queries and --recipe")
+        return [Case.parse(options.case)]
+    if options.recipe:
+        find(options.recipe)
+    if sized:
+        if not options.context:
+            raise StrataError(f"--context is {options.context or 0}, expected at least 1 cell")
+        queries = min(DEFAULT_QUERIES, options.context) if options.queries is None else options.queries
+        if not 1 <= queries <= options.context:
+            raise StrataError(f"--queries is {queries}, expected 1 to the context of {options.context}")
+        return [Case(options.recipe or profiles.SIZED_RECIPE, options.seed, options.context, queries)]
+    cases: list[Case] = []
+    operations = {path.operation for path in paths}
+    if operations - {"kv_pack"}:
+        cases += getattr(profiles, options.profile)(options.seed)
+        if options.capture:
+            cases += _captured(options)
+    if "kv_pack" in operations:
+        cases += profiles.pack_cases(options.seed, options.profile)
+    if options.recipe == "captured" and not options.capture:
+        raise StrataError("recipe captured needs a capture: name its file by --capture")
+    return profiles.with_recipe(cases, options.recipe) if options.recipe else cases
+
+
+def _captured(options: argparse.Namespace) -> list[Case]:
+    capture = load_capture(options.capture)
+    facts = capture.metadata
+    heads = (facts.n_head_kv, facts.n_head // facts.n_head_kv)
+    return profiles.captured(options.seed, sorted(capture.layers), facts.tokens, heads, options.profile)
+
+
+def plan_settings(options: argparse.Namespace, stations: Stations, sized: bool) -> Settings:
+    """Settings of the run; prediction is on by default for quick runs on a card with a compiler beside it."""
+    predict = options.predict
+    if predict is None:
+        wanted = options.profile == "quick" and not sized and not stations.lanes
+        predict = "sample" if wanted and stations.can_predict() else "none"
+    if predict != "none" and not stations.lanes:
+        stations.predictor(DEFAULT_RULE)
+    return Settings(options.reps, predict, stations.predictor, capture=options.capture)
+
+
+def rerun_options(options: argparse.Namespace, predict: str, lanes: bool) -> list[str]:
+    """What a rerun of one case needs beside its executor: the capture and the prediction."""
+    words = ["--capture", str(options.capture)] if options.capture else []
+    return words + (["--predict", predict] if predict != "none" and not lanes else [])
+
+
+def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> int:
+    """Run the command with parsed `options`; words: as they were typed. Returns the exit status.
+
+    Raises StrataError when it cannot run at all. Ctrl-C keeps the finished cases and gives 1.
+    """
+    try:
+        paths = select(options.paths)
+    except ValueError as error:
+        raise StrataError(str(error)) from error
+    cases = plan_cases(options, paths)
+    file = RunFile(options.out) if options.out else None
+    stations = Stations(options.executor, options.rule, options.target, options.flavor, options.schedule_seed)
+    jobs = profiles.plan(paths, cases, stations.lanes)
+    settings = plan_settings(options, stations, options.context is not None or options.case is not None)
+    rerun = rerun_options(options, settings.predict, stations.lanes)
+    record = Run(words, jobs, stations, settings, file)
+    record.record("running")
+    console.print(_heading(record), markup=False)
+    try:
+        with Reporter(console, len(jobs)) as reporter:
+            run_jobs(
+                jobs,
+                lambda job: stations.of(job, rerun),
+                settings,
+                finished=lambda job, result: _finish(record, reporter, job, result),
+                starts=lambda job: reporter.starts(f"{job.path.name} {job.case.recipe}"),
+            )
+    except KeyboardInterrupt:
+        record.record("interrupted")
+        print_report(console, record.results, len(jobs))
+        console.print("interrupted: the finished cases are kept" + (f" in {file.path}" if file else ""), markup=False)
+        return FAILED
+    except BaseException:
+        record.record("failed")
+        raise
+    record.record("complete")
+    print_report(console, record.results, len(jobs))
+    return PASSED if record.passed else FAILED
+
+
+def _finish(record: Run, reporter: Reporter, job: Job, result: dict[str, Any]) -> None:
+    record.add(result)
+    reporter.finished(f"{job.path.name} {job.case.recipe}", result["explain"])
+
+
+def _heading(record: Run) -> str:
+    facts = record.stations.first.describe()
+    names = ("arch", "device", "driver", "nvrtc", "compiler", "threads")
+    said = ", ".join(f"{name} {facts[name]}" for name in names if name in facts)
+    if record.stations.lanes:
+        said += f", rule {record.stations.rule}"
+    return f"{len(record.jobs)} cases on {record.stations.first.name} ({said}), prediction {record.settings.predict}"

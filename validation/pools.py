@@ -1,0 +1,170 @@
+"""Carries out a recipe: the inputs of one case in one mode, as host arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from strata.kernels.pool import Pool
+from validation import planes, selection
+from validation.cases import Case, CaseError
+from validation.draws import Stream
+from validation.planes import FORMATS, Cells
+from validation.recipes import Aim, Pages, Recipe, Widths, find
+from validation.reference.kv_pack import HEAD_DIM
+
+#: Logical pages past the last cell. They map to a poisoned physical page; ids past a row's width
+#: point there, so a kernel that follows one reads NaN instead of faulting.
+SPARE_PAGES = 2
+#: What unreferenced slots hold: an FP16 NaN, in scales and FP16 values, and codes of 0x7f.
+POISON_HALF = 0x7FDB
+POISON_CODE = 0x7F
+#: Cells whose pages the ABSENT table leaves out besides a random quarter: whole chunks, the first too.
+ABSENT_CELLS = ((0, 64), (128, 192))
+#: Tiles, in cells, at whose edges widths are tried, the primes near them, and the widest rows.
+TILES = (32, 64)
+PRIMES = (37, 61, 67, 127, 1021)
+EDGE_WIDTHS = tuple(
+    sorted(
+        {0, 1, 2, *PRIMES, selection.TOP_K - 1, selection.TOP_K, selection.TOP - 1, selection.TOP}
+        | {tile * count + step for tile in TILES for count in (1, 2) for step in (-1, 0, 1)}
+    )
+)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a kernel is given. q: float32 [n_q, n_head, 256]; ids: int32 [n_q, cap]; steps: int32
+    [n_q, 4] with the width in entry 3; widths: int64 [n_q]."""
+
+    q: np.ndarray
+    pool: Pool
+    ids: np.ndarray
+    steps: np.ndarray
+    widths: np.ndarray
+
+
+def build(case: Case, mode: str) -> Inputs:
+    """The inputs of a synthetic case in a mode: a pure function of both.
+
+    The logical content depends on seed and sizes alone; the page table decides only where it lies.
+    """
+    recipe = find(case.recipe)
+    if recipe.operation != "prompt_attention" or recipe.name == "captured":
+        raise CaseError(f"recipe {recipe.name} makes no synthetic attention inputs")
+    keys, rows = (
+        planes.draw(case.stream(name), plane, form, case.context, case.n_head_kv)
+        for name, plane, form in zip("kv", (recipe.k, recipe.v), FORMATS[mode], strict=True)
+    )
+    table, pages = page_table(case.stream("pages"), recipe.pages, case.context, case.page_size)
+    pool = place(keys, rows, mode, table, pages, case.page_size)
+    ids, steps, widths = select(case, recipe.widths)
+    q = queries(case, recipe, keys, ids, widths)
+    return Inputs(q, pool, ids, steps, widths)
+
+
+def page_table(stream: Stream, pattern: Pages, cells: int, page_size: int) -> tuple[np.ndarray, int]:
+    """int32 table of the logical pages and SPARE_PAGES more, and how many physical pages there are.
+
+    The first and the last physical page belong to no cell, so both hold poison.
+    """
+    logical = -(-cells // page_size)
+    spread = 3 if pattern is Pages.SHARED else 1
+    physical = logical * spread + 2
+    table = np.full(logical + SPARE_PAGES, physical - 1, dtype=np.int32)
+    if pattern is Pages.IN_ORDER:
+        table[:logical] = np.arange(1, logical + 1)
+    else:
+        table[:logical] = 1 + stream.child("order").permutation(logical * spread)[:logical]
+    if pattern is Pages.SHARED:
+        table[3:logical:4] = table[2 : logical - 1 : 4]
+    if pattern is Pages.NONE:
+        table[:logical] = -1
+    if pattern is Pages.ABSENT:
+        absent = stream.child("absent").below(4, logical) == 0
+        for first, end in ABSENT_CELLS:
+            absent[first // page_size : -(-end // page_size)] = True
+        table[:logical][absent] = -1
+    return table, physical
+
+
+def place(
+    keys: Cells, rows: Cells, mode: str, table: np.ndarray, pages: int, page_size: int, poison: bool = True
+) -> Pool:
+    """The pool that holds logical K and V at the pages of `table`; all other slots hold poison."""
+    cells, heads = keys.data.shape[:2]
+    logical = np.arange(cells, dtype=np.int64)
+    page = table[logical // page_size].astype(np.int64)
+    here = page >= 0
+    page, slot = page[here], (logical % page_size)[here]
+
+    def spread(source: np.ndarray, fill: Callable[[np.ndarray], None]) -> np.ndarray:
+        out = np.zeros((pages, heads, page_size, source.shape[-1]), dtype=source.dtype)
+        if poison:
+            fill(out)
+        out[page, :, slot] = source[here]
+        return out
+
+    def plane(of: Cells) -> tuple[np.ndarray, np.ndarray | None]:
+        return spread(of.data, _poison), None if of.scale is None else spread(of.scale, _poison)
+
+    (k, k_scale), (v, v_scale) = plane(keys), plane(rows)
+    return Pool(mode, page_size, heads, k, v, k_scale, v_scale, table)
+
+
+def _poison(out: np.ndarray) -> None:
+    """Fill a plane of a pool in place: NaN for halves, 0x7f for codes, NaN scales inside Q4_0 blocks."""
+    if out.dtype == np.float16:
+        out.view(np.uint16)[...] = POISON_HALF
+        return
+    out.view(np.uint8)[...] = POISON_CODE
+    if out.dtype == np.uint8:
+        blocks = out.reshape(*out.shape[:-1], -1, planes.Q4_BYTES)
+        blocks[..., 0], blocks[..., 1] = POISON_HALF & 0xFF, POISON_HALF >> 8
+
+
+def select(case: Case, widths: Widths) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """ids, steps and widths of a case's queries."""
+    n_kv = np.arange(case.context - case.queries + 1, case.context + 1, dtype=np.int64)
+    stream = case.stream("selection")
+    beyond = -(-case.context // case.page_size) * case.page_size
+    if widths is Widths.CAUSAL:
+        wide = selection.causal_widths(case.context, case.queries, case.top)
+        return selection.id_lists(stream, n_kv, wide, case.top, beyond), selection.step_records(n_kv, wide), wide
+    edges = [0]
+    if widths is Widths.EDGES:
+        edges = [width for width in EDGE_WIDTHS if width <= min(case.context, case.top)]
+        n_kv[:] = case.context
+    wide = np.array([edges[query % len(edges)] for query in range(case.queries)], dtype=np.int64)
+    ids = selection.spread_lists(stream, case.context, wide, beyond)
+    return ids, selection.step_records(n_kv, wide), wide
+
+
+def queries(case: Case, recipe: Recipe, keys: Cells, ids: np.ndarray, widths: np.ndarray) -> np.ndarray:
+    """float32 [n_q, n_head, 256]: q of a case."""
+    stream = case.stream("q")
+    shape = (case.queries, case.n_head, HEAD_DIM)
+    if recipe.q.aim is Aim.ANY_BITS:
+        tame = stream.normals(shape, recipe.q.exponent)
+        wild = stream.child("wild").octets((*shape, 4)).view(np.float32)[..., 0]
+        return np.where(stream.child("keep").below(1 << 12, shape) == 0, wild, tame)
+    q = stream.normals(shape, recipe.q.exponent)
+    if recipe.q.aim is Aim.CLIMB:
+        direction = planes.climb_signs(case.stream("k"), case.n_head_kv).repeat(case.group, axis=0)
+        q = np.abs(q) * direction
+    if recipe.q.aim is Aim.CELL:
+        head = np.arange(case.n_head) // case.group
+        draws = stream.child("aim").below(1 << 31, (case.queries, case.n_head))
+        for query in np.flatnonzero(widths).tolist():
+            cells = ids[query, draws[query] % widths[query]]
+            signs = keys.signs(cells, head)
+            # A value of zero leaves the sign of q as it was drawn.
+            q[query] = np.where(signs == 0, q[query], np.abs(q[query]) * signs)
+    if recipe.q.loud:
+        q[:, 2 :: case.group] *= np.float32(1 << recipe.q.loud)
+    if recipe.q.zero_rows:
+        q[:1] = 0
+        q[:, 1] = 0
+    return q

@@ -1,0 +1,250 @@
+"""The named ways of making data, each with its motivation. A recipe is data; `pools.py` carries it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import Enum
+
+from strata.executors.base import StrataError
+
+
+class Sign(Enum):
+    """Signs of scales (of values, for FP16 pools)."""
+
+    RANDOM = "random"
+    #: By (KV head, group): a third all negative, a third all positive, a third random.
+    BY_GROUP = "by group"
+
+
+class Kind(Enum):
+    """How one of K and V is drawn."""
+
+    PUBLISHED = "published"  # like the published parity program
+    SCALED = "scaled"  # full-range codes under independent scales over `low`..`high`
+    EXTREMES = "extremes"  # scales from the list of special FP16 values
+    ANY_BITS = "any bits"  # random bytes, infinities and NaN included
+    BELL = "bell"  # float values, then packed: a plain bell curve
+    OUTLIERS = "outliers"  # float values, then packed: outlier channels and outlier cells
+    SAME = "same"  # float values, then packed: one row repeated for all cells
+    CLIMBING = "climbing"  # float values, then packed: later cells larger along one sign vector
+
+
+@dataclass(frozen=True)
+class Plane:
+    """K or V. low, high: powers of two between which the magnitudes of SCALED values lie."""
+
+    kind: Kind = Kind.SCALED
+    sign: Sign = Sign.RANDOM
+    low: int = -6
+    high: int = 1
+
+
+class Aim(Enum):
+    """What q points at."""
+
+    NOTHING = "nothing"
+    CELL = "cell"  # each query head follows the signs of one cell of its list
+    CLIMB = "climb"  # along the sign vector of a CLIMBING K
+    ANY_BITS = "any bits"
+
+
+@dataclass(frozen=True)
+class Query:
+    """q of deviation 2**exponent. loud: one head of each KV head is 2**loud times larger;
+    zero_rows: query 0 and head 1 of every query are exactly zero."""
+
+    exponent: int = 1
+    aim: Aim = Aim.NOTHING
+    loud: int = 0
+    zero_rows: bool = False
+
+
+class Pages(Enum):
+    """The page table. Each has poisoned physical pages that no resident cell lives in."""
+
+    SHUFFLED = "shuffled"
+    IN_ORDER = "in order"
+    SHARED = "shared"  # widely spaced, and every fourth page the same physical page as the one before
+    ABSENT = "absent"  # cells 0..63 and 128..191 and a quarter of the other pages are -1
+    NONE = "none"  # every page is -1
+
+
+class Widths(Enum):
+    """How many ids each query has."""
+
+    CAUSAL = "causal"
+    EDGES = "edges"  # the edges of the kernels' tiles, one after another
+    ZERO = "zero"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One way of making data. operation: what it is for; judged_by_bits: the reference is not finite
+    by design, so that only a prediction can judge it."""
+
+    name: str
+    motivation: str
+    k: Plane = field(default_factory=Plane)
+    v: Plane = field(default_factory=Plane)
+    q: Query = field(default_factory=Query)
+    pages: Pages = Pages.SHUFFLED
+    widths: Widths = Widths.CAUSAL
+    operation: str = "prompt_attention"
+    judged_by_bits: bool = False
+
+
+_ATTENTION = (
+    Recipe(
+        "uniform",
+        "The spirit of the published generator: plain codes under mild scales, so that a failure here is no subtlety.",
+        k=Plane(Kind.PUBLISHED),
+        v=Plane(Kind.PUBLISHED),
+    ),
+    Recipe(
+        "signed_decades",
+        "Signed scales over two decades per block, K and V independent: one-sided data hides sign, scale and layout.",
+    ),
+    Recipe(
+        "all_negative",
+        "Groups whose scales are all negative: a V bound taken over positive scales gives zeros or overflow there.",
+        k=Plane(sign=Sign.BY_GROUP),
+        v=Plane(sign=Sign.BY_GROUP),
+    ),
+    Recipe(
+        "outliers",
+        "A few channels and cells far larger than the rest, as in real keys: small elements must survive beside them.",
+        k=Plane(Kind.OUTLIERS),
+        v=Plane(Kind.OUTLIERS),
+        q=Query(exponent=-2),
+    ),
+    Recipe(
+        "scale_extremes",
+        "V scales of every FP16 class (zeros of both signs, subnormals, powers of two, the largest) in one chunk.",
+        k=Plane(low=-24, high=1),
+        v=Plane(Kind.EXTREMES),
+    ),
+    Recipe(
+        "small_q",
+        "Nearly equal scores with absent pages: a masked cell that is scored 0 then takes as much weight as any other.",
+        q=Query(exponent=-6),
+        pages=Pages.ABSENT,
+    ),
+    Recipe(
+        "peaked",
+        "Each head aims at one cell: the output is that cell's V row, so a misrouted row or head shows at once.",
+        q=Query(exponent=1, aim=Aim.CELL),
+    ),
+    Recipe(
+        "flat",
+        "All keys equal: every cell weighs the same, so a lost, doubled or invented cell moves every output.",
+        k=Plane(Kind.SAME),
+        v=Plane(Kind.BELL),
+    ),
+    Recipe(
+        "climbing",
+        "Scores that rise all along the list: the running maximum moves in every chunk and rescales all before it.",
+        k=Plane(Kind.CLIMBING),
+        v=Plane(Kind.BELL),
+        q=Query(exponent=2, aim=Aim.CLIMB),
+    ),
+    Recipe(
+        "absent_pages",
+        "Pages of -1, the first chunk and whole later chunks among them: absent cells get no weight, wherever they are.",
+        q=Query(exponent=-2),
+        pages=Pages.ABSENT,
+    ),
+    Recipe(
+        "all_absent",
+        "No page is resident: the output is zeros, not 0/0 and not the mean of what lies in front of the pool.",
+        pages=Pages.NONE,
+    ),
+    Recipe(
+        "shuffled",
+        "Widely spaced physical pages, some shared by two logical ones: the page table is used, for every cell.",
+        pages=Pages.SHARED,
+    ),
+    Recipe(
+        "in_order",
+        "The identity page table: the one that hides most, kept so that a failure of the others points at the table.",
+        pages=Pages.IN_ORDER,
+    ),
+    Recipe(
+        "huge_q",
+        "q near 2**60 aimed at one cell: scores of 1e18 neither overflow nor turn a weight into NaN.",
+        q=Query(exponent=60, aim=Aim.CELL),
+    ),
+    Recipe(
+        "tiny_q",
+        "q near 2**-130, subnormals and whole zero rows: scaling q up neither overflows nor divides by zero.",
+        q=Query(exponent=-130, zero_rows=True),
+    ),
+    Recipe(
+        "outlier_head",
+        "One head 4,096 times louder than those that share its power of two: the quiet heads keep their bits.",
+        q=Query(exponent=0, loud=12),
+    ),
+    Recipe(
+        "zeros",
+        "Empty lists: the output is zeros, although every id behind the width points at poison.",
+        widths=Widths.ZERO,
+    ),
+    Recipe(
+        "width_edges",
+        "Widths one below, at and one above the tiles, primes, 1 and 0: tails, empty chunks and neighbours' rows.",
+        widths=Widths.EDGES,
+    ),
+    Recipe(
+        "captured",
+        "q, K and V of a real model after rope (--capture FILE): outlier channels no generator here would draw.",
+    ),
+    Recipe(
+        "any_bits",
+        "Random bytes with subnormals, infinities and NaN: no reference can judge them, a bit prediction can.",
+        k=Plane(Kind.ANY_BITS),
+        v=Plane(Kind.ANY_BITS),
+        q=Query(aim=Aim.ANY_BITS),
+        pages=Pages.ABSENT,
+        widths=Widths.EDGES,
+        judged_by_bits=True,
+    ),
+)
+
+_PACK = (
+    Recipe("pack_bell", "Plain values: the layout of codes and scales, page by page.", operation="kv_pack"),
+    Recipe(
+        "pack_decades",
+        "Magnitudes over forty powers of two, group by group: scales subnormal, zero and near the largest FP16.",
+        operation="kv_pack",
+    ),
+    Recipe(
+        "pack_ties",
+        "Blocks whose largest magnitude occurs with both signs: the element met first decides the sign of the scale.",
+        operation="kv_pack",
+    ),
+    Recipe(
+        "pack_halfway",
+        "Values that lie exactly between two codes, and one float32 step beside: ties to even, no reciprocal.",
+        operation="kv_pack",
+    ),
+    Recipe(
+        "pack_sparse",
+        "All-zero groups and groups of one non-zero element, zeros of both signs: no division by a zero scale.",
+        operation="kv_pack",
+    ),
+)
+
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (*_ATTENTION, *_PACK)}
+
+
+def find(name: str) -> Recipe:
+    """The recipe of a name. Raises StrataError naming the nearest one."""
+    if name in RECIPES:
+        return RECIPES[name]
+    near = get_close_matches(name, RECIPES, n=1, cutoff=0.0)[0]
+    raise StrataError(f"no recipe is called {name!r}; the nearest is {near!r} (see `python -m validation recipes`)")
+
+
+def of_operation(operation: str) -> list[Recipe]:
+    """The recipes of `prompt_attention` or `kv_pack`, in table order."""
+    return [recipe for recipe in RECIPES.values() if recipe.operation == operation]

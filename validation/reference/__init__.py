@@ -1,0 +1,1 @@
+"""FP64 and integer references, one file an operation, written from the mathematics."""

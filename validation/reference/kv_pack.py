@@ -1,0 +1,122 @@
+"""What `kv_pack` must store, from the definition of the formats, and what stored bytes mean.
+
+INT8: groups of 64. `s = fp16(amax / 127)` with the division in float32; `code = clamp(rint(x /
+float32(s)), -127, 127)`, division in float32, ties to even; all codes are 0 when `s` is 0.
+
+Q4_0: blocks of 32 in 18 bytes. `m` is the element of largest magnitude, and of several the one met
+first (the rule of ggml and of the `gguf` package); `d = m / -8` in float32, `id = 1 / d` (0 if d is
+0), `code = clamp(trunc(fma(x, id, 8.5)), 0, 15)` with one rounding to float32; stored are
+`fp16(d)` and the codes, element j in the low nibble of byte j and j + 16 in its high nibble.
+
+Every operation used is correctly rounded by IEEE 754, so these bytes are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+HEAD_DIM = 256
+INT8_GROUP = 64
+INT8_LARGEST = 127
+Q4_BLOCK = 32
+Q4_BYTES = 18
+Q4_ZERO = 8
+Q4_ROW = HEAD_DIM // Q4_BLOCK * Q4_BYTES
+
+
+def _float32(x: np.ndarray, group: int) -> np.ndarray:
+    if x.dtype != np.float32 or x.shape[-1] % group:
+        raise ValueError(f"got {x.dtype} {x.shape}, expected float32 [..., multiple of {group}]")
+    return x.reshape(*x.shape[:-1], -1, group)
+
+
+def pack_fp16(x: np.ndarray) -> np.ndarray:
+    """float16 array of the shape of `x` (float32): each element rounded to nearest even."""
+    with np.errstate(over="ignore"):
+        return x.astype(np.float16)
+
+
+def pack_int8(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """codes int8 [..., d] and scales float16 [..., d / 64] of float32 [..., d]."""
+    groups = _float32(x, INT8_GROUP)
+    largest = np.abs(groups).max(axis=-1)
+    with np.errstate(over="ignore", under="ignore"):
+        scale = (largest / np.float32(INT8_LARGEST)).astype(np.float16)
+    wide = scale.astype(np.float32)[..., None]
+    divisor = np.where(wide == 0, np.float32(1), wide)
+    with np.errstate(over="ignore", under="ignore"):
+        codes = np.clip(np.rint(groups / divisor), -INT8_LARGEST, INT8_LARGEST)
+    codes = np.where(wide == 0, np.float32(0), codes).astype(np.int8)
+    return codes.reshape(x.shape), scale
+
+
+def _fma32(a: np.ndarray, b: np.ndarray, c: np.float32) -> np.ndarray:
+    """float32 array a * b + c with one rounding, for float32 a and b.
+
+    The product is exact in float64. The sum is rounded to odd there (its last bit set when it is
+    not exact, Boldo and Melquiond), after which the rounding to float32 is that of the exact sum.
+    """
+    product = a.astype(np.float64) * b.astype(np.float64)
+    addend = np.float64(c)
+    total = product + addend
+    with np.errstate(invalid="ignore"):
+        part = total - product
+        rest = (product - (total - part)) + (addend - part)
+    bits = total.view(np.int64)
+    inexact = np.isfinite(total) & (rest != 0) & ((bits & 1) == 0)
+    # One step towards the rest: up in magnitude when it has the sign of the total, else down.
+    step = np.where((rest > 0) == (total > 0), 1, -1)
+    return np.where(inexact, bits + step, bits).view(np.float64).astype(np.float32)
+
+
+def pack_q4_0(x: np.ndarray) -> np.ndarray:
+    """uint8 [..., d / 32 * 18] of float32 [..., d]: the blocks of a row one after another."""
+    blocks = _float32(x, Q4_BLOCK)
+    place = np.abs(blocks).argmax(axis=-1, keepdims=True)
+    d = np.take_along_axis(blocks, place, axis=-1) / np.float32(-8)
+    inverse = np.where(d == 0, np.float32(0), np.float32(1) / np.where(d == 0, np.float32(1), d))
+    codes = np.clip(np.trunc(_fma32(blocks, inverse, np.float32(8.5))), 0, 15).astype(np.uint8)
+    out = np.empty((*blocks.shape[:-1], Q4_BYTES), dtype=np.uint8)
+    with np.errstate(over="ignore", under="ignore"):
+        out[..., :2] = d.astype("<f2").view(np.uint8)
+    half = Q4_BLOCK // 2
+    out[..., 2:] = codes[..., :half] | (codes[..., half:] << 4)
+    return out.reshape(*x.shape[:-1], -1)
+
+
+def unpack_int8(codes: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """float64 [..., d]: code * scale, exact."""
+    groups = codes.reshape(*codes.shape[:-1], -1, INT8_GROUP).astype(np.float64)
+    return (groups * scale.astype(np.float64)[..., None]).reshape(codes.shape)
+
+
+def q4_0_scales(rows: np.ndarray) -> np.ndarray:
+    """float16 [..., blocks]: the stored scale of every block of uint8 rows [..., blocks * 18]."""
+    blocks = rows.reshape(*rows.shape[:-1], -1, Q4_BYTES)
+    return np.ascontiguousarray(blocks[..., :2]).view("<f2")[..., 0]
+
+
+def unpack_q4_0(rows: np.ndarray) -> np.ndarray:
+    """float64 [..., blocks * 32] of uint8 rows [..., blocks * 18]: (code - 8) * d, exact."""
+    blocks = rows.reshape(*rows.shape[:-1], -1, Q4_BYTES)
+    codes = np.concatenate([blocks[..., 2:] & 15, blocks[..., 2:] >> 4], axis=-1).astype(np.float64)
+    values = (codes - Q4_ZERO) * q4_0_scales(rows).astype(np.float64)[..., None]
+    return values.reshape(*rows.shape[:-1], -1)
+
+
+def hadamard(x: np.ndarray) -> np.ndarray:
+    """float64 [..., 256]: the orthonormal Walsh-Hadamard transform (Sylvester order) of `x`.
+
+    y[i] = sum_j (-1)**popcount(i & j) * x[j] / 16. It is its own inverse. Sums run in one fixed
+    order of exactly rounded additions, so the result is the same on every machine.
+    """
+    if x.shape[-1] != HEAD_DIM:
+        raise ValueError(f"last axis is {x.shape[-1]}, expected {HEAD_DIM}")
+    y = x.astype(np.float64).reshape(-1, HEAD_DIM)
+    half = 1
+    while half < HEAD_DIM:
+        pairs = y.reshape(-1, HEAD_DIM // (2 * half), 2, half)
+        y = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2)
+        y = y.reshape(-1, HEAD_DIM)
+        half *= 2
+    return (y / 16.0).reshape(x.shape)

@@ -1,0 +1,127 @@
+"""Runs planned cases and keeps what they came to.
+
+Running a case is a pure function of (case, path, executor) and of the settings that add checks to
+it; nothing a case does depends on the cases before it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from strata.executors.base import Executor, StrataError
+from strata.kernels.paths import Path
+from validation import attention_case, pack_case
+from validation.attention_case import Memo
+from validation.cases import Case
+from validation.findings import Findings
+from validation.operations import ATTENTION, Attention
+from validation.report.run_file import plain
+from validation.settings import Settings
+from validation.verdict import Check, Verdict, combine
+
+
+@dataclass(frozen=True)
+class Job:
+    """One planned case: what, on which path, and for lanes in which build and schedule."""
+
+    case: Case
+    path: Path
+    flavor: str = "fast"
+    schedule: int | None = None
+
+
+@dataclass(frozen=True)
+class Station:
+    """Where a job runs. twin: the same under another schedule, for the repeat, or None; invocation:
+    the command that chooses the same executor again, up to `--paths`."""
+
+    executor: Executor
+    twin: Executor | None
+    invocation: str
+
+
+def rerun_command(case: Case, path: Path, settings: Settings) -> str:
+    """The command that runs just this case again."""
+    return f"{settings.invocation} --paths {path.name} --case {shlex.quote(case.text())}"
+
+
+def run_case(
+    case: Case,
+    path: Path,
+    executor: Executor,
+    settings: Settings,
+    memo: Memo | None = None,
+    operations: Mapping[str, Attention] = ATTENTION,
+) -> dict[str, Any]:
+    """Run one case; the result holds JSON types only.
+
+    A kernel that faults or cannot be built gives NOT_RUN with the reason: it fails, and the run goes on.
+    """
+    found = Findings()
+    try:
+        if path.operation == "kv_pack":
+            found = pack_case.run(case, path, executor, settings)
+        else:
+            found = attention_case.run(case, path, executor, settings, memo or Memo(), operations)
+    except StrataError as error:
+        found.checks.append(Check("run", Verdict.NOT_RUN, str(error)))
+    verdict = settle(found.checks)
+    command = rerun_command(case, path, settings)
+    result = {
+        "case": case.text(),
+        "recipe": case.recipe,
+        "path": path.name,
+        "executor": executor.describe(),
+        "verdict": verdict,
+        "explain": explain(path, verdict, found.checks, command),
+        "rerun": command,
+        "checks": [
+            {"name": check.name, "verdict": check.verdict, "reason": check.reason, "figures": check.figures}
+            for check in found.checks
+        ],
+        "figures": found.figures,
+        "seconds": found.seconds,
+    }
+    return dict(plain(result))
+
+
+def settle(checks: Sequence[Check]) -> Verdict:
+    """The verdict of a case: the worst of its checks; EXACT when besides every bit of it was predicted."""
+    verdict = combine(checks)
+    predicted = any(
+        check.name == "prediction" and check.verdict is Verdict.EXACT and check.figures.get("whole") for check in checks
+    )
+    return Verdict.EXACT if verdict is Verdict.WITHIN_BOUND and predicted else verdict
+
+
+def explain(path: Path, verdict: Verdict, checks: Sequence[Check], command: str) -> str:
+    """One line on why a case did not pass; empty when it did."""
+    if verdict.passes:
+        return ""
+    worst = next((check for check in checks if check.verdict is verdict), None)
+    said = f"{worst.name}: {worst.reason}" if worst else "no check was made"
+    return f"{verdict.value} {path.name} {said} | rerun: {command}"
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    station_of: Callable[[Job], Station],
+    settings: Settings,
+    finished: Callable[[Job, dict[str, Any]], None],
+    starts: Callable[[Job], None] = lambda job: None,
+    operations: Mapping[str, Attention] = ATTENTION,
+) -> list[dict[str, Any]]:
+    """Run `jobs` in order; finished is called with each result as soon as it exists."""
+    results: list[dict[str, Any]] = []
+    memo = Memo()
+    for job in jobs:
+        starts(job)
+        station = station_of(job)
+        own = replace(settings, twin=station.twin, invocation=station.invocation)
+        result = run_case(job.case, job.path, station.executor, own, memo, operations)
+        results.append(result)
+        finished(job, result)
+    return results

@@ -1,0 +1,149 @@
+"""Typed verdicts and the comparators that give them.
+
+A comparator never passes what it cannot judge: a NaN fails, a reference or bound that is not
+finite voids the comparison, an empty one voids it, and a wrong shape or dtype is a wrong answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from strata.executors.base import POISON_OUTPUT, POISON_WORKSPACE
+
+
+class Verdict(Enum):
+    """What a check, a case or a run came to. Only EXACT and WITHIN_BOUND pass."""
+
+    EXACT = "EXACT"
+    WITHIN_BOUND = "WITHIN_BOUND"
+    EXCEEDS = "EXCEEDS"
+    VOID = "VOID"
+    NOT_RUN = "NOT_RUN"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+    @property
+    def passes(self) -> bool:
+        return self in (Verdict.EXACT, Verdict.WITHIN_BOUND)
+
+
+#: When checks disagree the first of these that occurs is the verdict of all.
+_WORST_FIRST = (Verdict.EXCEEDS, Verdict.VOID, Verdict.NOT_RUN, Verdict.INCONCLUSIVE, Verdict.WITHIN_BOUND)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question put to a case. reason: one line, empty when it passed; figures: for the report."""
+
+    name: str
+    verdict: Verdict
+    reason: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+def combine(checks: Iterable[Check]) -> Verdict:
+    """The verdict of several checks: the worst; EXACT only when all are; NOT_RUN when there is none."""
+    found = {check.verdict for check in checks}
+    for verdict in _WORST_FIRST:
+        if verdict in found:
+            return verdict
+    return Verdict.EXACT if found else Verdict.NOT_RUN
+
+
+def _place(index: tuple[int, ...]) -> str:
+    return "[" + ", ".join(str(i) for i in index) + "]"
+
+
+def within(
+    name: str,
+    got: np.ndarray,
+    want: np.ndarray,
+    bound: np.ndarray | float,
+    *,
+    labels: tuple[np.ndarray, ...] = (),
+) -> Check:
+    """WITHIN_BOUND when every |got - want| <= bound.
+
+    got: float32; want: float64 or float32 of the same shape, finite; bound: finite, not negative,
+    a scalar or an array of that shape. labels: for leading axes, what to call their indices in the
+    reason (the query numbers of sampled rows). Errors are formed in float64, where the difference
+    of two float32 is exact to one rounding.
+    """
+    if got.shape != want.shape:
+        return Check(name, Verdict.EXCEEDS, f"shape is {got.shape}, expected {want.shape}")
+    if got.dtype != np.float32:
+        return Check(name, Verdict.EXCEEDS, f"dtype is {got.dtype}, expected float32")
+    if want.dtype not in (np.float64, np.float32):
+        return Check(name, Verdict.VOID, f"the reference's dtype is {want.dtype}, expected float64 or float32")
+    limit = np.asarray(bound, dtype=np.float64)
+    if limit.shape not in ((), want.shape):
+        return Check(name, Verdict.VOID, f"the bound's shape is {limit.shape}, expected {want.shape}")
+    if got.size == 0:
+        return Check(name, Verdict.VOID, "there is no element to compare")
+    if not np.isfinite(want).all():
+        return Check(name, Verdict.VOID, f"{int((~np.isfinite(want)).sum())} elements of the reference are not finite")
+    if not (np.isfinite(limit).all() and (limit >= 0).all()):
+        return Check(name, Verdict.VOID, "the bound is not finite or is negative")
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(got.astype(np.float64) - want)
+        fine = error <= limit
+        # The worst element: largest error over bound, a NaN before everything.
+        excess = np.where(np.isnan(error), np.inf, error) - limit
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(excess)), got.shape))
+    worst = float(np.where(np.isnan(error), np.inf, error).max())
+    figures: dict[str, Any] = {"error": worst, "bound": float(limit.max()), "compared": got.size}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(error == 0, 0.0, error / limit)
+    figures["slack"] = float(share.max())
+    if bool(fine.all()):
+        return Check(name, Verdict.WITHIN_BOUND, "", figures)
+    shown = tuple(int(labels[axis][i]) if axis < len(labels) else i for axis, i in enumerate(index))
+    reason = (
+        f"{int((~fine).sum())} of {got.size} elements; at {_place(shown)} value {float(got[index])!r}, "
+        f"reference {float(want[index])!r}, bound {float(np.broadcast_to(limit, got.shape)[index])!r}"
+    )
+    return Check(name, Verdict.EXCEEDS, reason, figures)
+
+
+def identical(name: str, got: np.ndarray, want: np.ndarray, *, labels: tuple[np.ndarray, ...] = ()) -> Check:
+    """EXACT when both arrays have the same dtype, shape and bytes (so -0 is not +0, a NaN its own bits)."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        shapes = f"{got.dtype} {got.shape}, expected {want.dtype} {want.shape}"
+        return Check(name, Verdict.EXCEEDS, f"array is {shapes}")
+    if got.size == 0:
+        return Check(name, Verdict.VOID, "there is no element to compare")
+    raw = [np.ascontiguousarray(a).view(np.uint8).reshape(*a.shape, a.dtype.itemsize) for a in (got, want)]
+    differs = (raw[0] != raw[1]).any(axis=-1)
+    count = int(differs.sum())
+    figures = {"compared": got.size, "differing": count}
+    if count == 0:
+        return Check(name, Verdict.EXACT, "", figures)
+    index = tuple(int(i) for i in np.argwhere(differs)[0])
+    shown = tuple(int(labels[axis][i]) if axis < len(labels) else i for axis, i in enumerate(index))
+    bits = ["".join(f"{int(byte):02x}" for byte in r[index][::-1]) for r in raw]
+    reason = f"{count} of {got.size} elements differ; at {_place(shown)} got bits {bits[0]}, expected {bits[1]}"
+    return Check(name, Verdict.EXCEEDS, reason, figures)
+
+
+def holds(name: str, condition: bool, reason: str, figures: dict[str, Any] | None = None) -> Check:
+    """EXACT when a yes-or-no condition holds, else EXCEEDS with the reason."""
+    verdict = Verdict.EXACT if condition else Verdict.EXCEEDS
+    return Check(name, verdict, "" if condition else reason, figures or {})
+
+
+def written(name: str, out: np.ndarray) -> Check:
+    """EXACT when no element of a float32 output still holds a poison pattern."""
+    if out.dtype != np.float32:
+        return Check(name, Verdict.EXCEEDS, f"dtype is {out.dtype}, expected float32")
+    if out.size == 0:
+        return Check(name, Verdict.VOID, "there is no element to look at")
+    bits = np.ascontiguousarray(out).view(np.uint32)
+    stale = (bits == POISON_OUTPUT) | (bits == POISON_WORKSPACE)
+    if not stale.any():
+        return Check(name, Verdict.EXACT)
+    index = tuple(int(i) for i in np.argwhere(stale)[0])
+    return Check(name, Verdict.EXCEEDS, f"{int(stale.sum())} of {out.size} elements never written, first {_place(index)}")
