@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import nox
+import nox.command
 
 ROOT = Path(__file__).resolve().parent
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
+COULD_NOT_RUN = 2
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "uv|venv"
@@ -56,10 +58,16 @@ def lint(session: nox.Session) -> None:
 
 
 def _install(session: nox.Session, extras: Sequence[str], groups: Sequence[str] = ()) -> None:
+    """Install the package as it stands in this checkout; ends nox with 2 when that is not possible."""
     if {"cuda12x", "cuda13x"} <= set(extras):
-        session.error("the extras cuda12x and cuda13x exclude each other: both install the module cupy")
+        session.warn("the extras cuda12x and cuda13x exclude each other: both install the module cupy")
+        raise SystemExit(COULD_NOT_RUN)
     package = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
-    session.install("-e", package, *nox.project.dependency_groups(PROJECT, *groups))
+    try:
+        session.install("-e", package, *nox.project.dependency_groups(PROJECT, *groups))
+    except nox.command.CommandFailed:
+        session.warn(f"{package} cannot be installed: see above")
+        raise SystemExit(COULD_NOT_RUN) from None
 
 
 def _card_extras(session: nox.Session) -> list[str]:

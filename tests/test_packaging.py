@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import tomllib
 import zipfile
 from pathlib import Path
@@ -35,6 +37,7 @@ sys.meta_path.insert(0, Refuse())
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    pytest.importorskip("hatchling")
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
@@ -130,6 +133,8 @@ class Session:
     def log(self, text: str) -> None:
         self.logged.append(text)
 
+    warn = log
+
     def error(self, text: str) -> None:
         raise SessionError(text)
 
@@ -139,15 +144,19 @@ class Session:
         return set(found.group(1).split(",")) if found else set()
 
 
-@pytest.fixture(scope="module")
-def loaded_noxfile() -> ModuleType:
-    pytest.importorskip("nox")
+def load_noxfile() -> ModuleType:
     spec = importlib.util.spec_from_file_location("noxfile_under_test", ROOT / "noxfile.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def loaded_noxfile() -> ModuleType:
+    pytest.importorskip("nox")
+    return load_noxfile()
 
 
 @pytest.fixture
@@ -197,8 +206,21 @@ def test_without_a_compiler_the_wheel_is_installed(noxfile: ModuleType, monkeypa
 
 
 def test_both_cupy_extras_are_refused(noxfile: ModuleType) -> None:
-    with pytest.raises(SessionError, match="exclude each other"):
-        noxfile._install(Session(), ["cuda12x", "cuda13x"])
+    session = Session()
+    with pytest.raises(SystemExit) as caught:
+        noxfile._install(session, ["cuda12x", "cuda13x"])
+    assert caught.value.code == 2
+    assert "exclude each other" in session.logged[-1]
+
+
+def test_a_failed_install_is_could_not_run(noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(session: Session, *words: str) -> None:
+        raise noxfile.nox.command.CommandFailed(reason="no network")
+
+    monkeypatch.setattr(Session, "install", fail)
+    with pytest.raises(SystemExit) as caught:
+        noxfile._install(Session(), [])
+    assert caught.value.code == 2
 
 
 @pytest.mark.parametrize("status", [0, 1, 2, 5])
@@ -212,6 +234,35 @@ def test_exit_status_is_the_commands(status: int, noxfile: ModuleType, monkeypat
         noxfile._run(Session(), *command)
     code = caught.value.code if isinstance(caught.value, SystemExit) else 1
     assert code == status
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process group")
+def test_ctrl_c_waits_for_the_command_to_save(noxfile: ModuleType) -> None:
+    """Interrupted twice, nox must still wait for the command, and end with the command's status."""
+    inner = (
+        "import signal, time\n"
+        "caught = []\n"
+        "signal.signal(signal.SIGINT, lambda *_: caught.append(1))\n"
+        "print('started', flush=True)\n"
+        "while len(caught) < 2: time.sleep(0.05)\n"
+        "time.sleep(1)\n"
+        "print('saved', flush=True)\n"
+        "raise SystemExit(130)\n"
+    )
+    outer = (
+        "from tests.test_packaging import Session, load_noxfile\n"
+        f"load_noxfile()._run(Session(), '-u', '-c', {inner!r})\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", outer], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        for _ in range(2):
+            os.killpg(process.pid, signal.SIGINT)
+            time.sleep(0.4)
+        assert process.stdout.read() == "saved\n"
+    assert process.returncode == 130
 
 
 def test_readme_names_sessions_that_exist(noxfile: ModuleType) -> None:

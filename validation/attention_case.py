@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from strata.executors.base import Executor
+from strata.executors.base import Executor, Witness
 from strata.kernels.paths import PATHS, Path
 from validation import judge
 from validation.captured_case import build_captured
 from validation.cases import Case, CaseError
 from validation.findings import Findings
-from validation.operations import ATTENTION, Attention
+from validation.operations import ATTENTION, Operation, device_milliseconds
 from validation.pools import EDGE_WIDTHS, Inputs, build
 from validation.predict import rule_for
 from validation.recipes import find
@@ -66,39 +66,41 @@ def run(
     executor: Executor,
     settings: Settings,
     memo: Memo,
-    operations: Mapping[str, Attention] = ATTENTION,
+    operations: Mapping[str, Operation] = ATTENTION,
 ) -> Findings:
     """Findings of one attention path on one case. Raises StrataError when something cannot run."""
     if case.queries < 1:
         raise CaseError("case: queries is 0, expected at least 1 for attention")
     found = Findings()
-    launch = operations[path.operation]
+    operation = operations[path.operation]
     with found.timed("data"):
         inputs: Inputs = memo.get("inputs", (case, path.mode), lambda: make_inputs(case, path, executor, settings))
     rows = sampled(inputs.widths)
     with found.timed("new"):
-        first = launch(executor, path, inputs)
+        first = operation.run(executor, path, inputs)
     new = first.out
     found.checks += [
         written("written", new),
         holds("guards", first.guards_ok, "memory around a buffer was overwritten"),
-        judge.witnessed(executor, first.witnesses, planned_blocks(path, case)),
+        _witness("witness", case, path, executor, operation, first.witnesses),
     ]
     with found.timed("repeat"):
-        found.checks.append(_repeat(inputs, rows, new, path, executor, settings, launch))
+        found.checks.append(_repeat(inputs, rows, new, path, executor, settings, operation))
     old: np.ndarray | None = None
-    if path.baseline is not None:
-        base = PATHS[path.baseline]
+    base = PATHS[path.baseline] if path.baseline else None
+    if base is not None:
         with found.timed("old"):
-            second = memo.get(
-                "old", (case, base, executor), lambda: operations[base.operation](executor, base, inputs)
-            )
+            second = memo.get("old", (case, base, executor), lambda: operations[base.operation].run(executor, base, inputs))
         old = second.out
-        found.checks.append(holds("baseline guards", second.guards_ok, "the baseline overwrote memory around a buffer"))
-        launched = judge.witnessed(executor, second.witnesses, None)
-        found.checks.append(replace(launched, name="baseline witness"))
+        found.checks += [
+            holds("baseline guards", second.guards_ok, "the baseline overwrote memory around a buffer"),
+            _witness("baseline witness", case, base, executor, operations[base.operation], second.witnesses),
+        ]
     with found.timed("prediction"):
-        found.checks += _predict(inputs, rows, new, path, executor, settings, launch)
+        found.checks += _predict("prediction", inputs, rows, new, path, executor, settings, operation)
+        if base is not None and old is not None:
+            basis = operations[base.operation]
+            found.checks += _predict("baseline prediction", inputs, rows, old, base, executor, settings, basis)
     if find(case.recipe).judged_by_bits:
         _judge_by_bits(found, new)
         return found
@@ -110,8 +112,13 @@ def run(
         )
     with found.timed("verdict"):
         found.checks += judge.gates(new, old, reference)
+        if old is not None:
+            found.checks.append(judge.anchor(old, reference))
         found.checks.append(judge.battery(old, reference))
         found.figures |= judge.figures(new, old, reference)
+    if settings.reps:
+        with found.timed("timing"):
+            _time(found, inputs, (path, new), (base, old), executor, settings.reps, operations)
     return found
 
 
@@ -122,9 +129,38 @@ def make_inputs(case: Case, path: Path, executor: Executor, settings: Settings) 
     return build(case, path.mode)
 
 
-def planned_blocks(path: Path, case: Case) -> int | None:
-    """Blocks a case needs: one for every query and KV head in prompt attention; None where a kernel chooses."""
-    return case.queries * case.n_head_kv if path.operation == "prompt_attention" else None
+def _witness(
+    name: str, case: Case, path: Path, executor: Executor, operation: Operation, witnesses: Sequence[Witness]
+) -> Check:
+    """What was launched against what the path is made of and the case needs."""
+    kernels = operation.kernels(path, case.group) if operation.kernels else []
+    images = {kernel.entry: executor.build(kernel).digest for kernel in kernels}
+    blocks = operation.blocks(case.queries, case.n_head_kv) if operation.blocks else None
+    return replace(judge.witnessed(executor, witnesses, blocks, images), name=name)
+
+
+def _time(
+    found: Findings,
+    inputs: Inputs,
+    new: tuple[Path, np.ndarray],
+    old: tuple[Path | None, np.ndarray | None],
+    executor: Executor,
+    reps: int,
+    operations: Mapping[str, Operation],
+) -> None:
+    """Device times of path and baseline on the same inputs; what was timed must be what was judged."""
+    for name, path, out in (("new", *new), ("old", *old)):
+        if path is None or out is None:
+            continue
+        timed = device_milliseconds(operations[path.operation], executor, path, inputs, reps, out)
+        if timed is None:
+            found.figures["device_time"] = "no device clock on this executor"
+            return
+        same = timed.pop("timed_output_is_the_checked_one")
+        found.checks.append(holds(f"timed {name}", same, "the timed runs gave other bits than the judged one"))
+        found.figures[f"device_{name}"] = timed
+    if "device_old" in found.figures:
+        found.figures["device_ratio"] = found.figures["device_old"]["median"] / found.figures["device_new"]["median"]
 
 
 def _repeat(
@@ -134,26 +170,27 @@ def _repeat(
     path: Path,
     executor: Executor,
     settings: Settings,
-    launch: Attention,
+    operation: Operation,
 ) -> Check:
     """The path once more: all of it, or on lanes and for large cases the sampled queries alone."""
     work = int(inputs.widths.sum()) * new.shape[1]
     whole = executor.name != "lanes" or work <= REPEAT_LIMIT
     part = inputs if whole else rows_of(inputs, rows)
-    again = launch(settings.twin or executor, path, part).out
+    again = operation.run(settings.twin or executor, path, part).out
     labels = () if whole else (rows,)
     check = identical("repeat", again, new if whole else new[rows], labels=labels)
     return replace(check, figures=check.figures | {"whole": whole, "other_schedule": settings.twin is not None})
 
 
 def _predict(
+    name: str,
     inputs: Inputs,
     rows: np.ndarray,
     new: np.ndarray,
     path: Path,
     executor: Executor,
     settings: Settings,
-    launch: Attention,
+    operation: Operation,
 ) -> list[Check]:
     """The bits that lanes expect of the card. No check when none was asked for or on lanes itself."""
     if settings.predict == "none" or executor.name == "lanes":
@@ -161,11 +198,11 @@ def _predict(
     rule = rule_for(path, executor)
     if rule is None or settings.predictor is None:
         reason = "no rule is established for this card" if rule is None else "lanes cannot run here"
-        return [Check("prediction", Verdict.INCONCLUSIVE, reason)]
+        return [Check(name, Verdict.INCONCLUSIVE, reason)]
     whole = settings.predict == "all" or len(rows) == len(new)
     part = inputs if whole else rows_of(inputs, rows)
-    expected = launch(settings.predictor(rule), path, part).out
-    check = identical("prediction", new if whole else new[rows], expected, labels=() if whole else (rows,))
+    expected = operation.run(settings.predictor(rule), path, part).out
+    check = identical(name, new if whole else new[rows], expected, labels=() if whole else (rows,))
     return [replace(check, figures=check.figures | {"rule": rule, "whole": whole})]
 
 

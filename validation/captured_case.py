@@ -12,11 +12,12 @@ from pathlib import Path as FilePath
 import numpy as np
 
 from strata.executors.base import Executor, StrataError
-from strata.kernels.pool import Pool
-from validation import captured, planes
-from validation.captured import Capture
+from strata.kernels.pool import MODE_FORMATS, Pool
+from validation import planes
+from validation.captured import capture as captures
+from validation.captured.capture import Capture
 from validation.cases import Case, CaseError
-from validation.planes import FORMATS, Cells
+from validation.planes import Cells
 from validation.pools import Inputs, page_table, place, select
 from validation.recipes import find
 from validation.reference import kv_pack
@@ -27,7 +28,7 @@ PACKERS = ("kernel", "reference", "gguf")
 @lru_cache(maxsize=1)
 def load(file: FilePath) -> Capture:
     """The capture in a file; the last one is kept."""
-    return captured.load(file)
+    return captures.load(file)
 
 
 def build_captured(case: Case, mode: str, executor: Executor, file: FilePath | None) -> Inputs:
@@ -52,7 +53,7 @@ def build_captured(case: Case, mode: str, executor: Executor, file: FilePath | N
         raise CaseError(f"case: kv={case.n_head_kv} group={case.group}, expected the capture's {found}")
     q = data.q[case.context - case.queries : case.context]
     k, v = data.k[: case.context], data.v[: case.context]
-    forms = FORMATS[mode]
+    forms = MODE_FORMATS[mode]
     if forms[0] == "q4_0":
         q, k = rotated(q), rotated(k)
     if forms[1] == "q4_0":
@@ -78,7 +79,7 @@ def _packed(case: Case, mode: str, executor: Executor, k: np.ndarray, v: np.ndar
 
         return pack(executor, mode, k, v, page_size=case.page_size, table=table)
     make = _by_gguf if packer == "gguf" else planes.pack
-    keys, values = (make(x, form) for x, form in zip((k, v), FORMATS[mode], strict=True))
+    keys, values = (make(x, form) for x, form in zip((k, v), MODE_FORMATS[mode], strict=True))
     return place(keys, values, mode, table, pages, case.page_size)
 
 

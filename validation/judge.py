@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,21 +15,25 @@ from validation.verdict import Check, holds, identical, within
 
 
 def gates(new: np.ndarray, old: np.ndarray | None, reference: Reference) -> list[Check]:
-    """The published gates and the anchor on float32 outputs [n_q, n_head, 256] of path and baseline.
+    """The published gates on float32 outputs [n_q, n_head, 256] of a path and its baseline.
 
     old None: the path is itself a baseline and is held to the anchor alone. reference.queries says
     which rows of `new` and `old` its rows are.
     """
     rows = reference.queries
-    got, labels = new[rows], (rows,)
     if old is None:
-        return [within("anchor", got, reference.out, bounds.anchor(reference.out), labels=labels)]
-    base = old[rows]
+        return [anchor(new, reference)]
+    bound = bounds.accuracy(old[rows], reference.out)
     return [
-        within("accuracy", got, reference.out, bounds.accuracy(base, reference.out), labels=labels),
+        within("accuracy", new[rows], reference.out, bound, labels=(rows,)),
         within("agreement", new, old, bounds.agreement(old)),
-        within("anchor", base, reference.out, bounds.anchor(reference.out), labels=labels),
     ]
+
+
+def anchor(old: np.ndarray, reference: Reference) -> Check:
+    """Whether a baseline is right itself."""
+    rows = reference.queries
+    return within("anchor", old[rows], reference.out, bounds.anchor(reference.out), labels=(rows,))
 
 
 def battery(old: np.ndarray | None, reference: Reference) -> Check:
@@ -89,10 +93,13 @@ def figures(new: np.ndarray, old: np.ndarray | None, reference: Reference) -> di
     return out
 
 
-def witnessed(executor: Executor, witnesses: Sequence[Witness], blocks: int | None) -> Check:
-    """EXACT when launches happened, on this executor, from images of its architecture, block for block.
+def witnessed(
+    executor: Executor, witnesses: Sequence[Witness], blocks: int | None, images: Mapping[str, str]
+) -> Check:
+    """EXACT when launches happened, on this executor, from the right images, block for block.
 
-    blocks: how many blocks the case needs in all, None where only the launches' own grids are known.
+    blocks: how many blocks the case needs in all, None where only the launches' own grids are known;
+    images: SHA-256 of the image that each entry must have run from; empty when none is known.
     """
     if not witnesses:
         return holds("witness", False, "nothing was launched")
@@ -105,8 +112,13 @@ def witnessed(executor: Executor, witnesses: Sequence[Witness], blocks: int | No
             wrong.append(f"{witness.entry} is an image for {witness.arch}, expected {executor.arch}")
         if len(witness.image) != 64 or set(witness.image) - set("0123456789abcdef"):
             wrong.append(f"{witness.entry} has no image digest")
+        if images and images.get(witness.entry) != witness.image:
+            wrong.append(f"{witness.entry} ran from image {witness.image[:12]}, expected {images.get(witness.entry)}")
         if witness.blocks_run != x * y * z:
             wrong.append(f"{witness.entry} ran {witness.blocks_run} blocks of a grid of {x * y * z}")
+    missing = set(images) - {witness.entry for witness in witnesses}
+    if missing:
+        wrong.append(f"{sorted(missing)[0]} was not launched")
     total = sum(witness.blocks_run for witness in witnesses)
     if blocks is not None and total != blocks:
         wrong.append(f"{total} blocks ran, expected {blocks}")

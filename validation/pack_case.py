@@ -9,12 +9,12 @@ import numpy as np
 
 from strata.executors.base import Executor
 from strata.kernels.paths import Path
-from strata.kernels.pool import Pool
+from strata.kernels.pool import MODE_FORMATS, Pool
 from validation import pack_values, planes
 from validation.bounds import kv_pack as bounds
 from validation.cases import Case
 from validation.findings import Findings
-from validation.planes import FORMATS, Cells
+from validation.planes import Cells
 from validation.pools import page_table, place
 from validation.recipes import find
 from validation.reference import kv_pack as reference
@@ -29,3 +29,7 @@ def pack(
     from strata.kernels import kv_pack
 
     return kv_pack.pack(executor, mode, k, v, page_size=page_size, table=table)
+
+
+def run(case: Case, path: Path, executor: Executor, settings: Settings) -> Findings:
+    raise NotImplementedError

@@ -19,6 +19,8 @@ from strata.kernels.paths import Path, select
 from validation import profiles
 from validation.captured_case import load as load_capture
 from validation.cases import Case
+from validation.profiles import Entry
+from validation.prebuild import Prebuild
 from validation.predict import DEFAULT_RULE
 from validation.recipes import find
 from validation.report.progress import Reporter
@@ -29,6 +31,7 @@ from validation.settings import Settings
 from validation.stations import Stations
 from validation.verdict import Verdict
 
+LISTS = {"quick": profiles.quick, "standard": profiles.standard, "full": profiles.full}
 DEFAULT_PATHS = "prompt_attention/*"
 DEFAULT_QUERIES = 512
 PASSED, FAILED = 0, 1
@@ -87,13 +90,13 @@ class Run:
         )
 
 
-def plan_cases(options: argparse.Namespace, paths: Sequence[Path]) -> list[Case]:
-    """The cases that the command line asks for. Raises StrataError for sizes and recipes that cannot be."""
+def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Entry]:
+    """The entries that the command line asks for. Raises StrataError for sizes and recipes that cannot be."""
     sized = options.context is not None or options.queries is not None
     if options.case is not None:
         if sized or options.recipe:
             raise StrataError("--case is a whole case, expected without --context, --queries and --recipe")
-        return [Case.parse(options.case)]
+        return [Entry(Case.parse(options.case))]
     if options.recipe:
         find(options.recipe)
     if sized:
@@ -102,21 +105,21 @@ def plan_cases(options: argparse.Namespace, paths: Sequence[Path]) -> list[Case]
         queries = min(DEFAULT_QUERIES, options.context) if options.queries is None else options.queries
         if not 1 <= queries <= options.context:
             raise StrataError(f"--queries is {queries}, expected 1 to the context of {options.context}")
-        return [Case(options.recipe or profiles.SIZED_RECIPE, options.seed, options.context, queries)]
-    cases: list[Case] = []
+        return [Entry(Case(options.recipe or profiles.SIZED_RECIPE, options.seed, options.context, queries))]
+    entries: list[Entry] = []
     operations = {path.operation for path in paths}
     if operations - {"kv_pack"}:
-        cases += getattr(profiles, options.profile)(options.seed)
+        entries += LISTS[options.profile](options.seed)
         if options.capture:
-            cases += _captured(options)
+            entries += _captured(options)
     if "kv_pack" in operations:
-        cases += profiles.pack_cases(options.seed, options.profile)
+        entries += profiles.pack_entries(options.seed, options.profile)
     if options.recipe == "captured" and not options.capture:
         raise StrataError("recipe captured needs a capture: name its file by --capture")
-    return profiles.with_recipe(cases, options.recipe) if options.recipe else cases
+    return profiles.with_recipe(entries, options.recipe) if options.recipe else entries
 
 
-def _captured(options: argparse.Namespace) -> list[Case]:
+def _captured(options: argparse.Namespace) -> list[Entry]:
     capture = load_capture(options.capture)
     facts = capture.metadata
     heads = (facts.n_head_kv, facts.n_head // facts.n_head_kv)
@@ -149,20 +152,20 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
         paths = select(options.paths)
     except ValueError as error:
         raise StrataError(str(error)) from error
-    cases = plan_cases(options, paths)
+    entries = plan_entries(options, paths)
     file = RunFile(options.out) if options.out else None
     stations = Stations(options.executor, options.rule, options.target, options.flavor, options.schedule_seed)
-    jobs = profiles.plan(paths, cases, stations.lanes)
+    jobs = profiles.plan(paths, entries, stations.lanes)
     settings = plan_settings(options, stations, options.context is not None or options.case is not None)
     rerun = rerun_options(options, settings.predict, stations.lanes)
     record = Run(words, jobs, stations, settings, file)
     record.record("running")
     console.print(_heading(record), markup=False)
     try:
-        with Reporter(console, len(jobs)) as reporter:
+        with Reporter(console, len(jobs)) as reporter, Prebuild(jobs, stations) as built:
             run_jobs(
                 jobs,
-                lambda job: stations.of(job, rerun),
+                lambda job: built.wait(job, stations.of(job, rerun)),
                 settings,
                 finished=lambda job, result: _finish(record, reporter, job, result),
                 starts=lambda job: reporter.starts(f"{job.path.name} {job.case.recipe}"),

@@ -11,8 +11,6 @@ from validation.recipes import Kind, Plane, Sign
 from validation.reference import kv_pack
 from validation.reference.kv_pack import HEAD_DIM, INT8_GROUP, Q4_BLOCK, Q4_BYTES, Q4_ROW
 
-#: The formats of K and V in each mode.
-FORMATS = {"fp16": ("fp16", "fp16"), "int8": ("int8", "int8"), "k8v4": ("int8", "q4_0"), "q4_0": ("q4_0", "q4_0")}
 #: Dimensions under one scale. FP16 values are drawn in groups of 64 too, so that recipes mean the same.
 GROUP = {"fp16": INT8_GROUP, "int8": INT8_GROUP, "q4_0": Q4_BLOCK}
 #: Exponent of the typical code: what is taken off a scale so that values of all formats are alike.

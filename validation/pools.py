@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strata.kernels.pool import Pool
+from strata.kernels import decode_attention
+from strata.kernels.paths import MODES
+from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool
+from strata.kernels.prompt_attention import cells_per_chunk
 from validation import planes, selection
 from validation.cases import Case, CaseError
 from validation.draws import Stream
-from validation.planes import FORMATS, Cells
+from validation.planes import Cells
 from validation.recipes import Aim, Pages, Recipe, Widths, find
-from validation.reference.kv_pack import HEAD_DIM
 
 #: Logical pages past the last cell. They map to a poisoned physical page; ids past a row's width
 #: point there, so a kernel that follows one reads NaN instead of faulting.
@@ -23,8 +25,8 @@ POISON_HALF = 0x7FDB
 POISON_CODE = 0x7F
 #: Cells whose pages the ABSENT table leaves out besides a random quarter: whole chunks, the first too.
 ABSENT_CELLS = ((0, 64), (128, 192))
-#: Tiles, in cells, at whose edges widths are tried, the primes near them, and the widest rows.
-TILES = (32, 64)
+#: Cells that the kernels take at once, at whose edges widths are tried; primes; and the widest rows.
+TILES = sorted({cells_per_chunk(mode, tier) for mode in MODES for tier in (75, 80)} | {decode_attention.CELLS})
 PRIMES = (37, 61, 67, 127, 1021)
 EDGE_WIDTHS = tuple(
     sorted(
@@ -56,7 +58,7 @@ def build(case: Case, mode: str) -> Inputs:
         raise CaseError(f"recipe {recipe.name} makes no synthetic attention inputs")
     keys, rows = (
         planes.draw(case.stream(name), plane, form, case.context, case.n_head_kv)
-        for name, plane, form in zip("kv", (recipe.k, recipe.v), FORMATS[mode], strict=True)
+        for name, plane, form in zip("kv", (recipe.k, recipe.v), MODE_FORMATS[mode], strict=True)
     )
     table, pages = page_table(case.stream("pages"), recipe.pages, case.context, case.page_size)
     pool = place(keys, rows, mode, table, pages, case.page_size)

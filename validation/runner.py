@@ -17,7 +17,7 @@ from validation import attention_case, pack_case
 from validation.attention_case import Memo
 from validation.cases import Case
 from validation.findings import Findings
-from validation.operations import ATTENTION, Attention
+from validation.operations import ATTENTION, Operation
 from validation.report.run_file import plain
 from validation.settings import Settings
 from validation.verdict import Check, Verdict, combine
@@ -54,7 +54,7 @@ def run_case(
     executor: Executor,
     settings: Settings,
     memo: Memo | None = None,
-    operations: Mapping[str, Attention] = ATTENTION,
+    operations: Mapping[str, Operation] = ATTENTION,
 ) -> dict[str, Any]:
     """Run one case; the result holds JSON types only.
 
@@ -112,7 +112,7 @@ def run_jobs(
     settings: Settings,
     finished: Callable[[Job, dict[str, Any]], None],
     starts: Callable[[Job], None] = lambda job: None,
-    operations: Mapping[str, Attention] = ATTENTION,
+    operations: Mapping[str, Operation] = ATTENTION,
 ) -> list[dict[str, Any]]:
     """Run `jobs` in order; finished is called with each result as soon as it exists."""
     results: list[dict[str, Any]] = []

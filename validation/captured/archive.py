@@ -68,8 +68,8 @@ class Capture:
 
 
 def check_loss(loss: float, limit: float) -> None:
-    """Raise CaptureError unless `loss` is finite and below `limit`, both in nats per token."""
-    if not loss < limit:
+    """Raise CaptureError unless `loss` lies between 0 and `limit`, both in nats per token; NaN never does."""
+    if not 0 <= loss < limit:
         raise CaptureError(f"loss is {loss:.3f} per token; expected below {limit:.3f}, the tokens' unigram entropy: "
                            "the forward pass or its linear algebra library is wrong")
 
@@ -100,8 +100,8 @@ def load(path: Path) -> Capture:
         with archive:
             arrays = {name: archive[name] for name in archive.files}
     except _UNREADABLE as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise CaptureError(f"cannot read {path} as a capture (.npz): {reason}") from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+        raise CaptureError(f"cannot read {path} as a capture (.npz): {' '.join(reason.split())}") from None
     metadata = _parse_metadata(path, arrays.pop(_METADATA, None))
     check_loss(metadata.loss, metadata.loss_limit)
     heads = {"q": metadata.n_head, "k": metadata.n_head_kv, "v": metadata.n_head_kv}

@@ -12,10 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from validation.captured.archive import FORMAT, Capture, CaptureError, Metadata, check_loss, listed, save
+from validation.captured.archive import FORMAT, Capture, CaptureError, Metadata, check_loss, listed, load, save
 from validation.captured.forward import Int64, Progress, hidden_states, loss_per_token
 from validation.captured.gguf_model import Model, find_model, open_model
 from validation.captured.tokenizer import Tokenizer
+
+__all__ = [
+    "DEFAULT_LAYERS", "DEFAULT_TOKENS", "MIN_TOKENS", "Capture", "capture", "load", "run", "source_text",
+    "unigram_entropy",
+]
 
 DEFAULT_TOKENS = 2048
 DEFAULT_LAYERS = (0, 5, 11, 17)
@@ -24,9 +29,9 @@ MIN_TOKENS = 256
 
 
 def source_text() -> tuple[str, str]:
-    """The text and where it comes from. It starts with a document of the `email` package that has not changed
-    in years and is longer than the default capture, so that the default tokens are the same under every
-    Python; the interpreter's language reference, which does change, follows. Raises CaptureError."""
+    """The text and where it comes from. It starts with a document of the `email` package that is longer than the
+    default capture and hardly ever edited, so that the default tokens do not depend on the Python; the topics
+    of `help()`, which every release edits, follow. The capture's text digest tells. Raises CaptureError."""
     try:
         start = importlib.resources.files("email").joinpath("architecture.rst").read_text(encoding="utf-8")
         from pydoc_data.topics import topics

@@ -29,9 +29,9 @@ Int64 = NDArray[np.int64]
 Progress = Callable[[str, int, int], None]
 
 EMBEDDING = "token_embd.weight"
-#: Queries whose scores are held at once, and rows of the output table unpacked at once: memory, not meaning.
+#: Queries whose scores are held at once, and logits held at once: memory, not meaning.
 QUERY_CHUNK = 256
-VOCABULARY_CHUNK = 8192
+LOGITS_AT_ONCE = 1 << 24
 
 
 class Weights(Protocol):
@@ -139,11 +139,12 @@ def loss_per_token(weights: Weights, hidden: Float32, tokens: Int64, progress: P
     chunks of the vocabulary, in FP64 relative to a running maximum."""
     states, targets = hidden[:-1], tokens[1:]
     size = weights.n_rows(EMBEDDING)
+    chunk = max(1, LOGITS_AT_ONCE // len(tokens))
     largest = np.full(len(targets), -np.inf)
     total = np.zeros(len(targets))
-    for start in range(0, size, VOCABULARY_CHUNK):
+    for start in range(0, size, chunk):
         progress("loss", start, size)
-        logits = states @ weights.rows(EMBEDDING, slice(start, min(start + VOCABULARY_CHUNK, size))).T
+        logits = states @ weights.rows(EMBEDDING, slice(start, min(start + chunk, size))).T
         peak = np.maximum(largest, logits.max(axis=-1))
         logits -= peak[:, None].astype(np.float32)
         total = total * np.exp(largest - peak) + np.exp(logits, out=logits).sum(axis=-1, dtype=np.float64)

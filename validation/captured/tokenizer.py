@@ -42,8 +42,8 @@ class Vocabulary:
 class Tokenizer:
     """Text to token ids and back.
 
-    `decode(encode(text)) == text` for text without lone surrogates, without U+2581 (which reads back as a
-    space) and, where a byte has no piece, without what needs it.
+    `decode(encode(text)) == text` for text without lone surrogates and without U+2581 (which reads back as a
+    space), given a vocabulary with a piece for U+2581 and one for every byte, as Gemma's is.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:

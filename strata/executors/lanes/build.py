@@ -22,7 +22,7 @@ RUNTIME = Path(__file__).resolve().parent / "runtime"
 #: What each flavor adds. `fast` runs whole parity cases; `checked` watches every memory access;
 #: `sanitize` is a program of its own with the compiler's address and undefined-behaviour checks.
 FLAVOR_FLAGS: dict[str, tuple[str, ...]] = {
-    "fast": ("-O2",),
+    "fast": ("-O3",),
     "checked": ("-O1", "-DSTRATA_CHECKED"),
     "sanitize": (
         "-O1",

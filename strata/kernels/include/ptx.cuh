@@ -30,7 +30,9 @@ DEVICE float half_value(u16 h) {
 
 // cvt.rn.f16x2.f32 (sm_80): two halves in one register, the first in the low bits.
 DEVICE u32 half_pair(float low, float high) {
-#if defined(STRATA_LANES) || TIER < 80
+#if defined(STRATA_LANES)
+  return lanes::floats_to_half2(low, high);
+#elif TIER < 80
   return static_cast<u32>(half_bits(low)) | static_cast<u32>(half_bits(high)) << 16;
 #else
   u32 r;
@@ -42,8 +44,7 @@ DEVICE u32 half_pair(float low, float high) {
 // sub.rn.f16x2, per half.
 DEVICE u32 half2_sub(u32 a, u32 b) {
 #ifdef STRATA_LANES
-  // The fp32 difference of two halves rounds to the same half: 24 bits are twice 11 and two more.
-  return half_pair(half_value(u16(a)) - half_value(u16(b)), half_value(u16(a >> 16)) - half_value(u16(b >> 16)));
+  return lanes::half2_difference(a, b);
 #else
   u32 r;
   asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
@@ -55,10 +56,7 @@ DEVICE u32 half2_sub(u32 a, u32 b) {
 template <u32 SELECTOR>
 DEVICE u32 byte_select(u32 a, u32 b) {
 #ifdef STRATA_LANES
-  const u64 both = u64(b) << 32 | a;
-  u32 r = 0;
-  for (int i = 0; i < 4; ++i) r |= u32(both >> 8 * (SELECTOR >> 4 * i & 7) & 255) << 8 * i;
-  return r;
+  return lanes::select_bytes(a, b, SELECTOR);
 #else
   u32 r;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "n"(SELECTOR));
@@ -116,11 +114,8 @@ inline void queue_mma(float (&d)[4], const u32* a, const u32* b, int k, Where at
   MmaEntry& e = me->warp->mma[me->mma_queued];
   const int g = int(me->id >> 2), t = int(me->id & 3);
   for (int half = 0; half < k / 8; ++half) {
-    for (int low = 0; low < 2; ++low) {
-      const int row = 2 * t + 8 * half + low;
-      e.a[row][g] = u16(a[2 * half] >> 16 * low);
-      e.a[row][g + 8] = u16(a[2 * half + 1] >> 16 * low);
-    }
+    e.a[2 * half][me->id] = a[2 * half];
+    e.a[2 * half + 1][me->id] = a[2 * half + 1];
     std::memcpy(&e.b[g][8 * half + 2 * t], &b[half], 4);
   }
   if (k == 8) std::memset(&e.b[g][8 + 2 * t], 0, 4);

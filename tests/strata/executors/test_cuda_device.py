@@ -20,18 +20,14 @@ from strata.executors.base import (
 )
 from strata.executors.cuda import CudaExecutor, device, target
 from strata.executors.cuda.driver import Driver
-from strata.executors.cuda.nvrtc import load_nvrtc
+from strata.executors.cuda.nvrtc import Nvrtc
 from tests.strata.executors.fake_cupy import FakeCard, Function
 
 KERNEL = Kernel("probe", "probe", block=128, shared_bytes=1024)
 
 
 @pytest.fixture(autouse=True)
-def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    try:
-        load_nvrtc()
-    except ExecutorUnavailable as error:
-        pytest.skip(str(error))
+def kernels(nvrtc: Nvrtc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "probe.cu").write_text('extern "C" __global__ void probe(float* out) { out[0] = 1; }')
     monkeypatch.setattr(base, "KERNELS", tmp_path / "kernels")

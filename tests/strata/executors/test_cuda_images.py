@@ -51,14 +51,6 @@ extern "C" __global__ void probe(float* out) {
 KERNEL = Kernel("probe", "probe", block=32, defines=(("START", 7),))
 
 
-@pytest.fixture(scope="session")
-def nvrtc() -> Nvrtc:
-    try:
-        return load_nvrtc()
-    except ExecutorUnavailable as error:
-        pytest.skip(str(error))
-
-
 @pytest.fixture(autouse=True)
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "kernels"

@@ -70,4 +70,37 @@ inline std::uint16_t float_to_half(float x) {   // round to nearest even
 #endif
 }
 
+// Both halves at once.
+inline std::uint32_t floats_to_half2(float low, float high) {
+#if defined(__F16C__)
+  const __m128 both = _mm_unpacklo_ps(_mm_set_ss(low), _mm_set_ss(high));
+  if (low == low && high == high) return std::uint32_t(_mm_cvtsi128_si32(_mm_cvtps_ph(both, 0)));
+#endif
+  return std::uint32_t(float_to_half(low)) | std::uint32_t(float_to_half(high)) << 16;
+}
+
+// Rounding the fp32 difference of two halves gives their binary16 difference: 24 bits are 2 x 11 + 2.
+inline std::uint32_t half2_difference(std::uint32_t a, std::uint32_t b) {
+#if defined(__F16C__)
+  const __m128 d = _mm_sub_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(int(a))), _mm_cvtph_ps(_mm_cvtsi32_si128(int(b))));
+  if (_mm_movemask_ps(_mm_cmpunord_ps(d, d)) == 0) return std::uint32_t(_mm_cvtsi128_si32(_mm_cvtps_ph(d, 0)));
+#endif
+  return floats_to_half2(half_to_float(std::uint16_t(a)) - half_to_float(std::uint16_t(b)),
+                         half_to_float(std::uint16_t(a >> 16)) - half_to_float(std::uint16_t(b >> 16)));
+}
+
+// Byte i of the result is byte (selector >> 4i & 7) of the eight bytes of a and b.
+inline std::uint32_t select_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
+#if defined(__SSSE3__)
+  const std::uint64_t spread = (selector & 7) | (selector >> 4 & 7) << 8 | (selector >> 8 & 7) << 16 | std::uint64_t(selector >> 12 & 7) << 24;
+  const __m128i both = _mm_cvtsi64_si128(static_cast<long long>(std::uint64_t(b) << 32 | a));
+  return std::uint32_t(_mm_cvtsi128_si32(_mm_shuffle_epi8(both, _mm_cvtsi64_si128(static_cast<long long>(spread)))));
+#else
+  const std::uint64_t both = std::uint64_t(b) << 32 | a;
+  std::uint32_t r = 0;
+  for (int i = 0; i < 4; ++i) r |= std::uint32_t(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+  return r;
+#endif
+}
+
 }  // namespace lanes

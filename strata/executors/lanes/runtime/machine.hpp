@@ -90,8 +90,8 @@ struct Gather {
 
 // One queued matrix instruction of a warp, operands laid out as the model reads them.
 struct alignas(64) MmaEntry {
-  u16 a[16][16];    // [k][row], binary16 bits
-  u16 b[8][16];     // [column][k]
+  u32 a[4][kWarp];  // the lanes' registers as they are: a[i] is 8 rows of 8 halves
+  u16 b[8][16];     // [column][k], binary16 bits
   float* d[kWarp];  // each lane's four accumulators
   int k;            // 8 or 16
 };

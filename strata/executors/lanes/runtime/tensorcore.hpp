@@ -167,6 +167,7 @@ inline V larger(V a, V b) {
 
 // Operands made ready once and used by every instruction that shares them.
 struct alignas(64) ReadyA {
+  u16 bits[16][16];   // [k][row], binary16
   F16 value[16];      // [k], 16 rows
   S16 exponent[16];   // -2000 for zero
   bool special;
@@ -177,31 +178,59 @@ struct alignas(64) ReadyB {
   bool special;
 };
 
-inline void widen(const u16* h, float* value, short* exponent, bool& special) {   // 16 halves
+// 16 halves: exact values and exponents. `most` keeps the largest exponent field seen, 31 for infinity or NaN.
+inline void widen(const u16* h, void* value, void* exponent, S16& most) {
 #if defined(__F16C__)
-  _mm256_storeu_ps(value, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(h))));
-  _mm256_storeu_ps(value + 8, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(h + 8))));
+  _mm256_store_ps(static_cast<float*>(value), _mm256_cvtph_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(h))));
+  _mm256_store_ps(static_cast<float*>(value) + 8, _mm256_cvtph_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(h + 8))));
 #else
-  for (int i = 0; i < 16; ++i) value[i] = half_to_float(h[i]);
+  for (int i = 0; i < 16; ++i) static_cast<float*>(value)[i] = half_to_float(h[i]);
 #endif
-  bool found = false;
-  for (int i = 0; i < 16; ++i) {
-    const int field = h[i] >> 10 & 31;
-    exponent[i] = short((h[i] & 0x7fff) ? (field > 1 ? field : 1) - 15 : -2000);
-    found |= field == 31;
-  }
-  special |= found;
+  S16 bits;
+  std::memcpy(&bits, h, sizeof bits);
+  bits &= 0x7fff;
+  const S16 field = bits >> 10;
+  most = larger(most, field);
+  S16 e = larger(field, S16{} + 1) - 15;
+  e = bits == 0 ? S16{} - 2000 : e;
+  std::memcpy(exponent, &e, sizeof e);
 }
 
-inline void ready(ReadyA& out, const u16 a[16][16], int k) {
-  out.special = false;
-  for (int i = 0; i < k; ++i)
-    widen(a[i], reinterpret_cast<float*>(&out.value[i]), reinterpret_cast<short*>(&out.exponent[i]), out.special);
+inline bool has_special(const S16& most) {
+  bool found = false;
+  for (int i = 0; i < 16; ++i) found |= most[i] == 31;
+  return found;
+}
+
+// bits[column][row] = from[row][column], 8x8
+inline void transpose(const u32* from, u16 (*bits)[16]) {
+#if defined(__SSE2__)
+  __m128i r[8], s[8];
+  for (int i = 0; i < 8; ++i) r[i] = _mm_load_si128(reinterpret_cast<const __m128i*>(from) + i);
+  for (int i = 0; i < 4; ++i) s[2 * i] = _mm_unpacklo_epi16(r[i], r[i + 4]), s[2 * i + 1] = _mm_unpackhi_epi16(r[i], r[i + 4]);
+  for (int i = 0; i < 4; ++i) r[2 * i] = _mm_unpacklo_epi16(s[i], s[i + 4]), r[2 * i + 1] = _mm_unpackhi_epi16(s[i], s[i + 4]);
+  for (int i = 0; i < 4; ++i) s[2 * i] = _mm_unpacklo_epi16(r[i], r[i + 4]), s[2 * i + 1] = _mm_unpackhi_epi16(r[i], r[i + 4]);
+  for (int i = 0; i < 8; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(bits[i]), s[i]);
+#else
+  const u16* h = reinterpret_cast<const u16*>(from);
+  for (int i = 0; i < 8; ++i)
+    for (int j = 0; j < 8; ++j) bits[j][i] = h[8 * i + j];
+#endif
+}
+
+inline void ready(ReadyA& out, const u32 a[4][kWarp], int k) {
+  for (int half = 0; half < k / 8; ++half)
+    for (int low = 0; low < 2; ++low)
+      transpose(a[2 * half + low], reinterpret_cast<u16(*)[16]>(&out.bits[8 * half][8 * low]));
+  S16 most{};
+  for (int i = 0; i < k; ++i) widen(out.bits[i], &out.value[i], &out.exponent[i], most);
+  out.special = has_special(most);
 }
 
 inline void ready(ReadyB& out, const u16 b[8][16]) {
-  out.special = false;
-  for (int j = 0; j < 8; ++j) widen(b[j], out.value[j], out.exponent[j], out.special);
+  S16 most{};
+  for (int j = 0; j < 8; ++j) widen(b[j], out.value[j], out.exponent[j], most);
+  out.special = has_special(most);
 }
 
 // One step of one column: c += sum over N products, 16 rows at once. Returns rows whose numbers lie
@@ -239,18 +268,26 @@ inline I16 step_rows(const ReadyA& a, const ReadyB& b, int column, int k0, F16& 
   return outside;
 }
 
+inline bool any(const I16& v) {
+#if defined(__AVX512F__)
+  return _mm512_test_epi32_mask(__m512i(v), __m512i(v)) != 0;
+#else
+  int found = 0;
+  for (int i = 0; i < 16; ++i) found |= v[i];
+  return found != 0;
+#endif
+}
+
 template <int N>
 inline void steps(const ReadyA& a, const ReadyB& b, const MmaEntry& raw, F16* c, int k, int frac) {
   for (int k0 = 0; k0 < k; k0 += N)
     for (int j = 0; j < 8; ++j) {
       const F16 before = c[j];
       const I16 outside = step_rows<N>(a, b, j, k0, c[j], frac);
-      int any = 0;
-      for (int i = 0; i < 16; ++i) any |= outside[i];
-      if (__builtin_expect(any, 0))
+      if (__builtin_expect(any(outside), 0))
         for (int i = 0; i < 16; ++i)
           if (outside[i])
-            c[j][i] = bit_cast<float>(step_any(&raw.a[k0][i], 16, &raw.b[j][k0], N, bit_cast<u32>(float(before[i])), frac));
+            c[j][i] = bit_cast<float>(step_any(&a.bits[k0][i], 16, &raw.b[j][k0], N, bit_cast<u32>(float(before[i])), frac));
     }
 }
 
@@ -260,12 +297,12 @@ inline void multiply(const ReadyA& a, const ReadyB& b, const MmaEntry& raw, F16*
   if (rule.block == 0) {
     for (int j = 0; j < 8; ++j)
       for (int i = 0; i < 16; ++i)
-        c[j][i] = bit_cast<float>(step_exact(&raw.a[0][i], 16, raw.b[j], k, bit_cast<u32>(float(c[j][i]))));
+        c[j][i] = bit_cast<float>(step_exact(&a.bits[0][i], 16, raw.b[j], k, bit_cast<u32>(float(c[j][i]))));
   } else if (a.special || b.special || rule.frac > 25) {
     for (int k0 = 0; k0 < k; k0 += block)
       for (int j = 0; j < 8; ++j)
         for (int i = 0; i < 16; ++i)
-          c[j][i] = bit_cast<float>(step_any(&raw.a[k0][i], 16, &raw.b[j][k0], block, bit_cast<u32>(float(c[j][i])), rule.frac));
+          c[j][i] = bit_cast<float>(step_any(&a.bits[k0][i], 16, &raw.b[j][k0], block, bit_cast<u32>(float(c[j][i])), rule.frac));
   } else if (block == 16) {
     steps<16>(a, b, raw, c, k, rule.frac);
   } else if (block == 8) {
@@ -275,38 +312,68 @@ inline void multiply(const ReadyA& a, const ReadyB& b, const MmaEntry& raw, F16*
   }
 }
 
-// Runs the queued instructions of a warp in order. Consecutive instructions on the same accumulators
-// keep them in registers, and those with the same operand bits make it ready once.
-__attribute__((noinline)) inline void run_queue(MmaEntry* entry, int count, Rule rule) {
-  const Truncating truncating;
-  ReadyA a;
-  ReadyB b;
-  alignas(64) F16 c[8];
-  float* const* held = nullptr;
-  auto exchange = [&c](float* const* d, bool into) {   // lane 4g+t holds rows g, g+8 and columns 2t, 2t+1
-    float* flat = reinterpret_cast<float*>(c);
+// The accumulators of some recent instructions, kept as [column][row]. Lane 4g+t holds rows g, g+8 and
+// columns 2t, 2t+1.
+struct Accumulators {
+  static constexpr int kSlots = 4;
+  alignas(64) F16 c[kSlots][8];
+  float* const* owner[kSlots] = {};
+  int turn = 0;
+
+  void exchange(int slot, bool into) {
     for (int lane = 0; lane < kWarp; ++lane) {
-      float* mine = d[lane];
-      float* spot = flat + 2 * (lane & 3) * 16 + (lane >> 2);
-      if (into) {
+      float* mine = owner[slot][lane];
+      float* spot = reinterpret_cast<float*>(c[slot]) + 2 * (lane & 3) * 16 + (lane >> 2);
+      if (into)
         spot[0] = mine[0], spot[16] = mine[1], spot[8] = mine[2], spot[24] = mine[3];
-      } else {
+      else
         mine[0] = spot[0], mine[1] = spot[16], mine[2] = spot[8], mine[3] = spot[24];
-      }
     }
-  };
+  }
+  F16* of(float* const* d) {
+    for (int i = 0; i < kSlots; ++i)
+      if (owner[i] && std::memcmp(owner[i], d, kWarp * sizeof *d) == 0) return c[i];
+    const int slot = turn++ % kSlots;
+    if (owner[slot]) exchange(slot, false);
+    owner[slot] = d;
+    exchange(slot, true);
+    return c[slot];
+  }
+  void finish() {
+    for (int i = 0; i < kSlots; ++i)
+      if (owner[i]) exchange(i, false);
+  }
+};
+
+// Runs the queued instructions of a warp in order. Operands with the same bits as those of an
+// instruction shortly before are made ready once: hi and lo alternate over several tiles.
+__attribute__((noinline)) inline void run_queue(MmaEntry* entry, int count, Rule rule) {
+  constexpr int kKept = 4;
+  const Truncating truncating;
+  ReadyA a[kKept];
+  ReadyB b[2];
+  Accumulators accumulators;
+  int a_entry[kKept] = {-1, -1, -1, -1}, b_entry[2] = {-1, -1};
   for (int i = 0; i < count; ++i) {
     MmaEntry& e = entry[i];
-    if (held == nullptr || std::memcmp(held, e.d, sizeof e.d) != 0) {
-      if (held) exchange(held, false);
-      exchange(e.d, true);
-      held = e.d;
+    int at = -1, bt = -1;
+    for (int s = 0; s < kKept && at < 0; ++s)
+      if (a_entry[s] >= 0 && entry[a_entry[s]].k == e.k && std::memcmp(entry[a_entry[s]].a, e.a, e.k * 32) == 0) at = s;
+    if (at < 0) {
+      at = i % kKept;
+      ready(a[at], e.a, e.k);
+      a_entry[at] = i;
     }
-    ready(a, e.a, e.k);
-    if (i == 0 || std::memcmp(entry[i - 1].b, e.b, sizeof e.b) != 0) ready(b, e.b);
-    multiply(a, b, e, c, rule);
+    for (int s = 0; s < 2 && bt < 0; ++s)
+      if (b_entry[s] >= 0 && std::memcmp(entry[b_entry[s]].b, e.b, sizeof e.b) == 0) bt = s;
+    if (bt < 0) {
+      bt = i % 2;
+      ready(b[bt], e.b);
+      b_entry[bt] = i;
+    }
+    multiply(a[at], b[bt], e, accumulators.of(e.d), rule);
   }
-  if (held) exchange(held, false);
+  accumulators.finish();
 }
 
 }  // namespace lanes
