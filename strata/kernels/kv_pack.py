@@ -1,0 +1,149 @@
+"""Packing K and V rows into a paged pool, and the rotation that Q4_0 rows go through first.
+
+INT8: per 64 dims, s = fp16(max|x| / 127); code = clamp(rint(x / s), -127, 127), to nearest even and
+against the stored s; all codes are 0 when s is.
+
+Q4_0: per 32 dims, m the element of largest magnitude, the first one when several have it (the rule of
+ggml and the gguf package; so +a before -a gives d = -a/8, and the other order +a/8), d = m / -8,
+code = clamp(trunc(fma(x, 1/d, 8.5)), 0, 15), from the FP32 d; stored d = fp16(d). m gets code 0.
+
+Rotation: the orthonormal 256-point Hadamard transform H x / 16 in Sylvester order, its own inverse.
+Q4_0 rotates K, V and q and turns the output back; K8V4 rotates V alone.
+
+FP16: x to nearest even.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from strata.executors.base import POISON_OUTPUT, Buffer, Executor, Kernel, StrataError, Witness
+from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool, mode_formats
+
+THREADS = 128   # 4 rows a block
+_ROWS = THREADS // 32
+_DEFINES = (("TIER", 60),)
+
+
+class Packed(NamedTuple):
+    """A pool with rows in it. lost: values no format could hold (not finite, or beyond its scale)."""
+
+    pool: Pool
+    lost: int
+    witnesses: list[Witness]
+    guards_ok: bool
+
+
+def kernel(entry: str) -> Kernel:
+    """One of the entries of kv_pack.cu: `kv_pack_fp16`, `kv_pack_int8`, `kv_pack_q4_0`, `hadamard_256`."""
+    return Kernel("kv_pack", entry, THREADS, 0, _DEFINES)
+
+
+def rotated_planes(mode: str) -> tuple[bool, bool]:
+    """Whether K (and so q) and V (and so the output) of a mode live in the rotated domain."""
+    return {"q4_0": (True, True), "k8v4": (False, True)}.get(mode, (False, False))
+
+
+def empty_pool(mode: str, pages: int, page_size: int, n_head_kv: int, table: np.ndarray) -> Pool:
+    """A pool of poison: NaN scales and values. table: int32 [logical pages], entries below `pages` or -1."""
+    planes: list[np.ndarray] = []
+    scales: list[np.ndarray | None] = []
+    for fmt in mode_formats(mode):
+        shape = (pages, n_head_kv, page_size)
+        planes.append(np.full((*shape, fmt.row * np.dtype(fmt.dtype).itemsize), 0xFF, np.uint8).view(fmt.dtype))
+        scales.append(np.full((*shape, fmt.scales), np.nan, np.float16) if fmt.scales else None)
+    return Pool(mode, page_size, n_head_kv, planes[0], planes[1], scales[0], scales[1], table)
+
+
+def append(
+    executor: Executor,
+    pool: Pool,
+    k: np.ndarray,
+    v: np.ndarray,
+    cells: int | Sequence[int] | np.ndarray,
+) -> Packed:
+    """Write rows into `pool`, rotated where the mode asks for it, and return the new pool.
+
+    k, v: float32 [n, n_head_kv, 256], not rotated; cells: the logical cell of the first row, the rest
+    following it (a prompt, or one cell), or n cells, one a row (a batch of steps). Rows on pages that
+    are not resident are left out. Raises StrataError for shapes, dtypes and cells that do not fit.
+    """
+    pool.check()
+    shape = (k.shape[0], pool.n_head_kv, HEAD_DIM)
+    for name, x in (("k", k), ("v", v)):
+        if x.shape != shape or x.dtype != np.float32 or shape[0] < 1:
+            raise StrataError(f"{name} is {x.dtype} {x.shape}, expected float32 [rows, {pool.n_head_kv}, {HEAD_DIM}]")
+    n = shape[0]
+    listed = None if isinstance(cells, int | np.integer) else np.asarray(cells)
+    if listed is None:
+        first = int(cells)   # type: ignore[arg-type]
+        last = first + n - 1
+    else:
+        if listed.shape != (n,):
+            raise StrataError(f"{listed.shape} cells for {n} rows, expected one a row")
+        if len(np.unique(listed)) != n:
+            raise StrataError("cells: one is named twice, and the order of two writes is open")
+        first, last = int(listed.min()), int(listed.max())
+    limit = pool.table.size * pool.page_size
+    if first < 0 or last >= limit:
+        raise StrataError(f"cells from {first} to {last}, expected 0 to {limit - 1}, the cells of the page table")
+
+    steps: Buffer | None = None
+    if listed is not None:
+        records = np.zeros((n, 4), np.int32)
+        records[:, 0] = listed
+        steps = executor.array(records, "steps")
+    table = executor.array(pool.table, "page table")
+    lost = executor.array(np.zeros(1, np.int32), "lost")
+    rows = n * pool.n_head_kv
+    grid = (-(-rows // _ROWS), 1, 1)
+    tail = (np.int32(rows), np.int32(pool.n_head_kv), np.int32(0 if listed is not None else first), np.int32(pool.page_size))
+    witnesses: list[Witness] = []
+    buffers: list[Buffer] = [table, lost]
+    planes: list[np.ndarray] = []
+    scales: list[np.ndarray | None] = []
+    formats = MODE_FORMATS[pool.mode]
+    old = ((pool.k, pool.k_scale), (pool.v, pool.v_scale))
+    for name, fmt, x, (plane, scale), turned in zip(
+        ("k", "v"), formats, (k, v), old, rotated_planes(pool.mode), strict=True
+    ):
+        source = executor.array(x.reshape(rows, HEAD_DIM), name)
+        if turned:
+            witnesses.append(_rotate(executor, source, source, rows))
+        target = executor.array(plane, f"{name} pool")
+        scale_buffer = None if scale is None else executor.array(scale, f"{name} scales")
+        pointers = (source, steps, table, target, *(() if scale_buffer is None else (scale_buffer,)), lost)
+        witnesses.append(executor.launch(kernel(f"kv_pack_{fmt}"), grid, (*pointers, *tail)))
+        planes.append(target.host())
+        scales.append(None if scale_buffer is None else scale_buffer.host())
+        buffers += [source, target, *(() if scale_buffer is None else (scale_buffer,))]
+    made = Pool(pool.mode, pool.page_size, pool.n_head_kv, planes[0], planes[1], scales[0], scales[1], pool.table)
+    intact = all(buffer.guards_intact() for buffer in buffers)
+    return Packed(made, int(lost.host()[0]), witnesses, intact)
+
+
+def pack(
+    executor: Executor, mode: str, k: np.ndarray, v: np.ndarray, *, page_size: int, table: np.ndarray, pages: int
+) -> Packed:
+    """A new pool of `pages` physical pages holding k and v (float32 [n, n_head_kv, 256]) as cells 0..n-1."""
+    return append(executor, empty_pool(mode, pages, page_size, k.shape[1], table), k, v, 0)
+
+
+def _rotate(executor: Executor, x: Buffer, out: Buffer, rows: int) -> Witness:
+    return executor.launch(kernel("hadamard_256"), (-(-rows // _ROWS), 1, 1), (x, out, np.int32(rows)))
+
+
+def hadamard(executor: Executor, x: np.ndarray) -> np.ndarray:
+    """H x / 16 along the last axis. x: float32 [..., 256]; StrataError for anything else."""
+    if x.dtype != np.float32 or x.ndim < 1 or x.shape[-1] != HEAD_DIM or x.size == 0:
+        raise StrataError(f"x is {x.dtype} {x.shape}, expected float32 [..., {HEAD_DIM}]")
+    rows = x.size // HEAD_DIM
+    source = executor.array(np.ascontiguousarray(x).reshape(rows, HEAD_DIM), "x")
+    out = executor.empty((rows, HEAD_DIM), np.float32, poison=POISON_OUTPUT, name="out")
+    _rotate(executor, source, out, rows)
+    if not (source.guards_intact() and out.guards_intact()):
+        raise StrataError("hadamard_256 wrote beside its buffers")
+    return out.host().reshape(x.shape)
