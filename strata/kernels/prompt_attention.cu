@@ -15,7 +15,7 @@
 constexpr int kDim = 256, kWarps = 4, kThreads = 128, kRows = 16;
 constexpr int kPerWarp = kDim / kWarps;                     // dims of a warp
 constexpr int kSteps = kPerWarp / 16;                       // 16-dim steps of a score
-constexpr int kKGroups = K_FORMAT == FORMAT_Q4_0 ? 2 : 1;   // K scale groups among a warp's dims
+constexpr int kSums = 2;                                    // accumulators of a score: 32 dims each
 constexpr int kVGroups = V_FORMAT == FORMAT_Q4_0 ? 2 : 1;
 constexpr int kWindows = 2;                                 // p.v takes a warp's dims 32 at a time
 constexpr int kStages = TIER >= 80 ? 2 : 1;                 // chunks of K, and of V, in shared memory
@@ -127,16 +127,13 @@ DEVICE void split(float x, float y, u32& hi, u32& lo) {
   lo = half_pair(__fsub_rn(x, half_value(static_cast<u16>(hi))), __fsub_rn(y, half_value(static_cast<u16>(hi >> 16))));
 }
 
-// d += hi.b, then lo.b, over 16 k: one m16n8k16 each, or two m16n8k8, low k first.
-DEVICE void mma_hi_lo(float (&d)[4], const u32 (&hi)[4], const u32 (&lo)[4], const u32 (&b)[2]) {
+// d += a.b over 16 k: one m16n8k16, or two m16n8k8, low k first.
+DEVICE void mma_step(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
 #if TIER >= 80
-  mma_m16n8k16(d, hi, b);
-  mma_m16n8k16(d, lo, b);
+  mma_m16n8k16(d, a, b);
 #else
-  mma_m16n8k8(d, hi, b);
-  mma_m16n8k8(d, hi + 2, b + 1);
-  mma_m16n8k8(d, lo, b);
-  mma_m16n8k8(d, lo + 2, b + 1);
+  mma_m16n8k8(d, a, b);
+  mma_m16n8k8(d, a + 2, b + 1);
 #endif
 }
 
@@ -345,37 +342,44 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
       const Shared<float> mine = part.part(me.warp * kRows * kScoreRow, kRows * kScoreRow);
 #pragma unroll
       for (int pair = 0; pair < CELLS / 16; ++pair) {
-        float raw[2][kKGroups][4];
+        float raw[2][kSums][4];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           u32 b[kSteps][2];
           key_fragments(b, me, keys, 16 * pair + 8 * half);
 #pragma unroll
-          for (int group = 0; group < kKGroups; ++group)
+          for (int h = 0; h < kSums; ++h) {
+            float(&sum_here)[4] = raw[half][h];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) raw[half][group][i] = 0.0f;
+            for (int i = 0; i < 4; ++i) sum_here[i] = 0.0f;
+            // Every step cuts the sum towards zero, so the small lo products go first: one cut a step less.
 #pragma unroll
-          for (int s = 0; s < kSteps; ++s) mma_hi_lo(raw[half][s * kKGroups / kSteps], q_hi[s], q_lo[s], b[s]);
+            for (int s = 0; s < kSteps / kSums; ++s) mma_step(sum_here, q_lo[h * kSteps / kSums + s], b[h * kSteps / kSums + s]);
+#pragma unroll
+            for (int s = 0; s < kSteps / kSums; ++s) mma_step(sum_here, q_hi[h * kSteps / kSums + s], b[h * kSteps / kSums + s]);
+          }
         }
         mma_join();
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int cell = 16 * pair + 8 * half + 2 * me.t;   // columns of i = 0, 2 and, one more, of i = 1, 3
           float score[4];
+          if (K_FORMAT == FORMAT_Q4_0) {   // a scale for each 32 dims
 #pragma unroll
-          for (int i = 0; i < 4; ++i) score[i] = raw[half][0][i];
-          if (K_FORMAT != FORMAT_FP16) {
+            for (int c = 0; c < 2; ++c)
 #pragma unroll
-            for (int group = 0; group < kKGroups; ++group)
+              for (int h = 0; h < kSums; ++h) {
+                const float scale = half_value(keys.ld<u16>((cell + c) * kKRow + (2 * me.warp + h) * Format<FORMAT_Q4_0>::block_bytes));
 #pragma unroll
-              for (int c = 0; c < 2; ++c) {
-                const u16 bits = K_FORMAT == FORMAT_INT8
-                                     ? scales.ld((cell + c) * kScales + me.warp)
-                                     : keys.ld<u16>((cell + c) * kKRow + (2 * me.warp + group) * Format<FORMAT_Q4_0>::block_bytes);
-                const float scale = half_value(bits);
-                score[c] = group == 0 ? __fmul_rn(raw[half][0][c], scale) : __fmaf_rn(raw[half][group][c], scale, score[c]);
-                score[c + 2] = group == 0 ? __fmul_rn(raw[half][0][c + 2], scale) : __fmaf_rn(raw[half][group][c + 2], scale, score[c + 2]);
+                for (int i = c; i < 4; i += 2)
+                  score[i] = h == 0 ? __fmul_rn(raw[half][0][i], scale) : __fmaf_rn(raw[half][h][i], scale, score[i]);
               }
+          } else {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              score[i] = __fadd_rn(raw[half][0][i], raw[half][1][i]);
+              if (K_FORMAT == FORMAT_INT8) score[i] = __fmul_rn(score[i], half_value(scales.ld((cell + (i & 1)) * kScales + me.warp)));
+            }
           }
           mine.st<float2>(me.g * kScoreRow + cell, float2{score[0], score[1]});
           mine.st<float2>((me.g + 8) * kScoreRow + cell, float2{score[2], score[3]});
@@ -497,13 +501,17 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
       for (int j = 0; j < 4; ++j)
 #pragma unroll
         for (int i = 0; i < 4; ++i) raw[j][i] = 0.0f;
+      u32 b[CELLS / 16][4][2];
 #pragma unroll
-      for (int s = 0; s < CELLS / 16; ++s) {
-        u32 b[4][2];
-        value_fragments(b, me, values, 16 * s, window);
+      for (int s = 0; s < CELLS / 16; ++s) value_fragments(b[s], me, values, 16 * s, window);
 #pragma unroll
-        for (int j = 0; j < 4; ++j) mma_hi_lo(raw[j], p_hi[s], p_lo[s], b[j]);
-      }
+      for (int s = 0; s < CELLS / 16; ++s)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) mma_step(raw[j], p_lo[s], b[s][j]);
+#pragma unroll
+      for (int s = 0; s < CELLS / 16; ++s)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) mma_step(raw[j], p_hi[s], b[s][j]);
       mma_join();
       const float lower = down[window < kVGroups ? window : 0];
 #pragma unroll

@@ -11,8 +11,9 @@ integers, binary16 pools go in as they are. Everything that would not fit is a s
   hi = fp16(x) and lo = fp16(x - hi): about 22 bits. The power comes back in the softmax, where the
   difference of two raw scores is scaled, not the scores: raw scores stay below 2^60 for any finite
   q, so the softmax of a huge q is a maximum and not a NaN.
-- K scales multiply each group's FP32 partial score: x = fma(T_g, scale_g, x), g ascending in a warp's
-  64 dims, then the four warps' shares are added in order.
+- K scales multiply FP32 sums of 32 or 64 dims, and the four warps' shares are added in order. The tensor
+  core cuts its sum towards zero at each step, so sums are short (32 dims, 32 or 64 cells) and the small
+  lo products go before the hi ones.
 - V scales are folded into p, in a chunk and scale group: p' = w (scale 2^(14-e)), e the exponent of
   the largest finite |scale|. Scales have signs: the largest positive one bounds nothing. p' is split
   like q, and the chunk's sum, which starts at zero, comes back by 2^(e-14), exactly.
