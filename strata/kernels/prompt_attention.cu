@@ -477,47 +477,54 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
       __syncwarp();
     }
 
-    u32 p_hi[CELLS / 16][4], p_lo[CELLS / 16][4];
     const float shrink[2] = {alpha.ld(me.g), alpha.ld(me.g + 8)};
 #pragma unroll
-    for (int window = 0; window < kWindows; ++window) {
-      if (window < kVGroups) {   // a new scale group
+    for (int first = 0; first < CELLS; first += 32) {   // 32 cells a sum
+      u32 p_hi[2][4], p_lo[2][4];
 #pragma unroll
-        for (int s = 0; s < CELLS / 16; ++s)
+      for (int window = 0; window < kWindows; ++window) {
+        if (window < kVGroups) {   // a new scale group
 #pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            const int cell = 16 * s + 8 * half + 2 * me.t;
-            const float2 scale = V_FORMAT == FORMAT_FP16 ? float2{16384.0f, 16384.0f}
-                                                         : fold.ld<float2>((me.warp * kVGroups + window) * CELLS + cell);
+          for (int s = 0; s < 2; ++s)
 #pragma unroll
-            for (int r = 0; r < 2; ++r) {
-              const float2 p = weight.ld<float2>((me.g + 8 * r) * kScoreRow + cell);
-              split(__fmul_rn(p.x, scale.x), __fmul_rn(p.y, scale.y), p_hi[s][r + 2 * half], p_lo[s][r + 2 * half]);
+            for (int half = 0; half < 2; ++half) {
+              const int cell = first + 16 * s + 8 * half + 2 * me.t;
+              const float2 scale = V_FORMAT == FORMAT_FP16 ? float2{16384.0f, 16384.0f}
+                                                           : fold.ld<float2>((me.warp * kVGroups + window) * CELLS + cell);
+#pragma unroll
+              for (int r = 0; r < 2; ++r) {
+                const float2 p = weight.ld<float2>((me.g + 8 * r) * kScoreRow + cell);
+                split(__fmul_rn(p.x, scale.x), __fmul_rn(p.y, scale.y), p_hi[s][r + 2 * half], p_lo[s][r + 2 * half]);
+              }
             }
+        }
+        float raw[4][4];
+        u32 b[2][4][2];
+#pragma unroll
+        for (int s = 0; s < 2; ++s) value_fragments(b[s], me, values, first + 16 * s, window);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) raw[j][i] = 0.0f;
+        }
+#pragma unroll
+        for (int s = 0; s < 2; ++s)   // lo before hi, as in the scores
+#pragma unroll
+          for (int j = 0; j < 4; ++j) mma_step(raw[j], p_lo[s], b[s][j]);
+#pragma unroll
+        for (int s = 0; s < 2; ++s)
+#pragma unroll
+          for (int j = 0; j < 4; ++j) mma_step(raw[j], p_hi[s], b[s][j]);
+        mma_join();
+        const float lower = down[window < kVGroups ? window : 0];   // a power of two: the product is exact
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            float& here = acc[window][j][i];
+            here = first == 0 ? __fmaf_rn(here, shrink[i >> 1], __fmul_rn(raw[j][i], lower)) : __fmaf_rn(raw[j][i], lower, here);
           }
       }
-      float raw[4][4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) raw[j][i] = 0.0f;
-      u32 b[CELLS / 16][4][2];
-#pragma unroll
-      for (int s = 0; s < CELLS / 16; ++s) value_fragments(b[s], me, values, 16 * s, window);
-#pragma unroll
-      for (int s = 0; s < CELLS / 16; ++s)
-#pragma unroll
-        for (int j = 0; j < 4; ++j) mma_step(raw[j], p_lo[s], b[s][j]);
-#pragma unroll
-      for (int s = 0; s < CELLS / 16; ++s)
-#pragma unroll
-        for (int j = 0; j < 4; ++j) mma_step(raw[j], p_hi[s], b[s][j]);
-      mma_join();
-      const float lower = down[window < kVGroups ? window : 0];
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) acc[window][j][i] = __fmaf_rn(acc[window][j][i], shrink[i >> 1], __fmul_rn(raw[j][i], lower));
     }
   }
 
