@@ -21,6 +21,7 @@ from validation.recipes import RECIPES
 from validation.settings import PREDICT
 
 COULD_NOT_RUN = 2
+LOG_WIDTH = 140
 
 
 def _whole(text: str) -> int:
@@ -94,7 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = parser().parse_args(words)
-    console = Console(highlight=False)
+    # Without a terminal rich assumes 80 columns; a log has room for the table.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else LOG_WIDTH)
     try:
         if options.command != "parity":
             return _list(options.command, console)

@@ -9,16 +9,23 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import Executor, Witness
+from strata.executors.lanes import RULES, Rule
 from strata.kernels.paths import PATHS, Path
+from strata.kernels.pool import HEAD_DIM
 from validation import judge
+from validation.bounds import decode_attention as base_bounds
+from validation.bounds import prompt_attention as bounds
+from validation.bounds.prompt_attention import PUBLISHED_QUERIES
+from validation.bounds.softmax import largest_error
+from validation.bounds.tensor_core import WIDEST
 from validation.captured_case import build_captured
 from validation.cases import Case, CaseError
 from validation.findings import Findings
 from validation.operations import ATTENTION, Operation, device_milliseconds
 from validation.pools import EDGE_WIDTHS, Inputs, build
-from validation.predict import rule_for
+from validation.predict import rule_for, rule_on
 from validation.recipes import find
-from validation.reference.prompt_attention import Reference, attend
+from validation.reference.prompt_attention import Reference, attend, terms
 from validation.settings import Settings
 from validation.verdict import Check, Verdict, holds, identical, written
 
@@ -110,16 +117,36 @@ def run(
             (case, path.mode),
             lambda: attend(inputs.q, inputs.pool, inputs.ids, inputs.steps, rows),
         )
+    with found.timed("bound"):
+        base_bound = memo.get("bound", (case, base), lambda: bound(base, inputs, reference, executor)) if base else None
+        published = case.queries >= PUBLISHED_QUERIES
+        truth = judge.Truth(reference, bound(path, inputs, reference, executor), base_bound, published)
     with found.timed("verdict"):
-        found.checks += judge.gates(new, old, reference)
+        found.checks += judge.gates(new, old, truth)
         if old is not None:
-            found.checks.append(judge.anchor(old, reference))
-        found.checks.append(judge.battery(old, reference))
+            found.checks.append(judge.anchor(old, truth))
+        found.checks.append(judge.battery(old, truth))
         found.figures |= judge.figures(new, old, reference)
     if settings.reps:
         with found.timed("timing"):
             _time(found, inputs, (path, new), (base, old), executor, settings.reps, operations)
     return found
+
+
+def bound(path: Path, inputs: Inputs, reference: Reference, executor: Executor) -> np.ndarray:
+    """float64, the shape of reference.out: the largest error that `path` may have on `executor`."""
+    rule: Rule = getattr(executor, "rule", None) or RULES.get(rule_on(executor) or "", WIDEST)
+    out = np.zeros(reference.out.shape)
+    for index, query in enumerate(reference.queries.tolist()):
+        width = int(inputs.widths[query])
+        if path.operation == "prompt_attention":
+            rounding = bounds.rounding(path, width, rule)
+        else:
+            rounding = base_bounds.rounding(width)
+        of = terms(inputs.q[query], inputs.pool, inputs.ids[query], width)
+        exact = reference.out[index].reshape(inputs.pool.n_head_kv, -1, HEAD_DIM)
+        out[index] = largest_error(of, exact, rounding).reshape(out.shape[1:])
+    return out
 
 
 def make_inputs(case: Case, path: Path, executor: Executor, settings: Settings) -> Inputs:
@@ -203,7 +230,7 @@ def _predict(
     part = inputs if whole else rows_of(inputs, rows)
     expected = operation.run(settings.predictor(rule), path, part).out
     check = identical(name, new if whole else new[rows], expected, labels=() if whole else (rows,))
-    return [replace(check, figures=check.figures | {"rule": rule, "whole": whole})]
+    return [replace(check, figures=check.figures | {"rule": rule, "all_bits": whole and name == "prediction"})]
 
 
 def _judge_by_bits(found: Findings, new: np.ndarray) -> None:

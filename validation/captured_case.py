@@ -17,6 +17,7 @@ from validation import planes
 from validation.captured import capture as captures
 from validation.captured.capture import Capture
 from validation.cases import Case, CaseError
+from validation.pack_case import ROTATED, pack
 from validation.planes import Cells
 from validation.pools import Inputs, page_table, place, select
 from validation.recipes import find
@@ -53,33 +54,24 @@ def build_captured(case: Case, mode: str, executor: Executor, file: FilePath | N
         raise CaseError(f"case: kv={case.n_head_kv} group={case.group}, expected the capture's {found}")
     q = data.q[case.context - case.queries : case.context]
     k, v = data.k[: case.context], data.v[: case.context]
-    forms = MODE_FORMATS[mode]
-    if forms[0] == "q4_0":
-        q, k = rotated(q), rotated(k)
-    if forms[1] == "q4_0":
-        v = rotated(v)
+    if ROTATED[mode][0]:
+        q = kv_pack.hadamard32(np.ascontiguousarray(q))
     pool = _packed(case, mode, executor, np.ascontiguousarray(k), np.ascontiguousarray(v))
     ids, steps, widths = select(case, find("captured").widths)
     return Inputs(np.ascontiguousarray(q), pool, ids, steps, widths)
 
 
-def rotated(x: np.ndarray) -> np.ndarray:
-    """float32: the orthonormal 256-point Hadamard transform of the last axis, rounded once."""
-    return kv_pack.hadamard(x).astype(np.float32)
-
-
 def _packed(case: Case, mode: str, executor: Executor, k: np.ndarray, v: np.ndarray) -> Pool:
-    """The pool of float32 k, v [cells, kv, 256], by the case's packer."""
+    """The pool of float32 k, v [cells, kv, 256], not rotated, by the case's packer."""
     packer = case.option("packer", "reference")
     if packer not in PACKERS:
         raise CaseError(f"case: packer is {packer!r}, expected one of {', '.join(PACKERS)}")
     table, pages = page_table(case.stream("pages"), find("captured").pages, case.context, case.page_size)
     if packer == "kernel":
-        from validation.pack_case import pack
-
-        return pack(executor, mode, k, v, page_size=case.page_size, table=table)
+        return pack(executor, mode, k, v, case.page_size, table, pages)
     make = _by_gguf if packer == "gguf" else planes.pack
-    keys, values = (make(x, form) for x, form in zip((k, v), MODE_FORMATS[mode], strict=True))
+    stored = [kv_pack.hadamard32(x) if turned else x for x, turned in zip((k, v), ROTATED[mode], strict=True)]
+    keys, values = (make(x, form) for x, form in zip(stored, MODE_FORMATS[mode], strict=True))
     return place(keys, values, mode, table, pages, case.page_size)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,46 +15,69 @@ from validation.reference.prompt_attention import Reference
 from validation.verdict import Check, holds, identical, within
 
 
-def gates(new: np.ndarray, old: np.ndarray | None, reference: Reference) -> list[Check]:
-    """The published gates on float32 outputs [n_q, n_head, 256] of a path and its baseline.
+@dataclass(frozen=True)
+class Truth:
+    """What outputs are held against. bound, base_bound: float64 like reference.out, the largest errors
+    that path and baseline may have; base_bound None: the path is itself a baseline; published: whether the
+    case is large enough for the published gates."""
 
-    old None: the path is itself a baseline and is held to the anchor alone. reference.queries says
-    which rows of `new` and `old` its rows are.
+    reference: Reference
+    bound: np.ndarray
+    base_bound: np.ndarray | None
+    published: bool = False
+
+
+def gates(new: np.ndarray, old: np.ndarray | None, truth: Truth) -> list[Check]:
+    """What a path's output is asked, given its baseline's. Both float32 [n_q, n_head, 256].
+
+    truth.reference.queries says which rows of `new` and `old` its rows are.
     """
+    reference = truth.reference
     rows = reference.queries
-    if old is None:
-        return [anchor(new, reference)]
-    bound = bounds.accuracy(old[rows], reference.out)
-    return [
-        within("accuracy", new[rows], reference.out, bound, labels=(rows,)),
-        within("agreement", new, old, bounds.agreement(old)),
-    ]
+    checks = [within("bound", new[rows], reference.out, truth.bound, labels=(rows,))]
+    if old is None or truth.base_bound is None:
+        return checks
+    base = old[rows]
+    with np.errstate(invalid="ignore", over="ignore"):
+        larger = np.maximum(truth.bound, truth.base_bound)
+        ratio = bounds.mean_ratio(new[rows].astype(np.float64), base, reference.out, larger)
+    fine = ratio <= 1
+    checks.append(holds("mean", fine, f"root mean square error is {ratio!r} of what it may be", {"slack": ratio}))
+    if truth.published:
+        bound = bounds.accuracy(base, reference.out)
+        checks.append(within("gate 1", new[rows], reference.out, bound, labels=(rows,)))
+        checks.append(within("gate 2", new, old, bounds.agreement(old)))
+    else:
+        # Every row against the baseline, also where published gates would need a larger sample.
+        limit = truth.bound + truth.base_bound
+        checks.append(within("agreement", new[rows], base, limit, labels=(rows,)))
+    return checks
 
 
-def anchor(old: np.ndarray, reference: Reference) -> Check:
-    """Whether a baseline is right itself."""
-    rows = reference.queries
-    return within("anchor", old[rows], reference.out, bounds.anchor(reference.out), labels=(rows,))
+def anchor(old: np.ndarray, truth: Truth) -> Check:
+    """Whether the baseline is right itself: gates that compare with it would be as wide as it is wrong."""
+    rows = truth.reference.queries
+    assert truth.base_bound is not None
+    return within("baseline bound", old[rows], truth.reference.out, truth.base_bound, labels=(rows,))
 
 
-def battery(old: np.ndarray | None, reference: Reference) -> Check:
+def battery(old: np.ndarray | None, truth: Truth) -> Check:
     """Whether the gates refuse every wrong answer on the queries that have a reference."""
-    rows = np.arange(len(reference.queries))
-    local = Reference(rows, reference.out, reference.magnitude)
+    reference = truth.reference
+    local = replace(truth, reference=replace(reference, queries=np.arange(len(reference.queries))))
     base = None if old is None else old[reference.queries]
-    limit = bounds.anchor(reference.out) if base is None else bounds.accuracy(base, reference.out)
 
     def judge(candidate: np.ndarray) -> bool:
         return all(check.verdict.passes for check in gates(candidate, base, local))
 
-    return self_check(reference.out, limit, judge)
+    return self_check(reference.out, truth.bound, judge)
 
 
 def bit_battery(expected: np.ndarray) -> Check:
     """Whether the bit comparison refuses one flipped bit, where bits alone judge a case."""
-    wrong = expected.copy()
-    wrong.view(np.uint32).reshape(-1)[-1] ^= 1
-    refused = not identical("prediction", wrong, expected).verdict.passes
+    wrong = np.ascontiguousarray(expected).copy()
+    wrong.view(np.uint8).reshape(-1)[-1] ^= 1
+    refused = not identical("bits", wrong, expected).verdict.passes
     return holds("self", refused, "the bit comparison accepts a flipped bit")
 
 
@@ -62,7 +86,7 @@ def _relative(error: float, scale: float) -> float | None:
 
 
 def figures(new: np.ndarray, old: np.ndarray | None, reference: Reference) -> dict[str, Any]:
-    """Errors for the report: absolute, relative to the output's scale, and by head.
+    """Errors for the report: absolute, relative to the output's scale, by head, and over the published gates.
 
     Per head, a head's largest error is divided by that head's own largest output: a small head
     beside a large one is shown at its own size.
@@ -79,11 +103,14 @@ def figures(new: np.ndarray, old: np.ndarray | None, reference: Reference) -> di
         out["error_new_worst_head"] = max(known, default=None)
         out["error_new_by_head"] = heads
         if old is not None:
+            gate_1 = bounds.accuracy(old[rows], truth)
+            out["gate_1"] = out["error_new"] / gate_1 if gate_1 > 0 else float(out["error_new"] > 0)
             base = np.abs(old[rows].astype(np.float64) - truth)
             out["error_old"] = float(base.max())
             out["error_old_of_scale"] = _relative(out["error_old"], scale)
             out["difference"] = float(np.abs(new.astype(np.float64) - old).max())
             out["difference_of_scale"] = _relative(out["difference"], float(np.abs(old).max()))
+            out["gate_2"] = out["difference"] / bounds.agreement(old) if np.abs(old).max() > 0 else 0.0
         if reference.rounded is not None:
             rounded = np.abs(new[rows].astype(np.float64) - reference.rounded)
             out["error_new_to_rounded_v"] = float(rounded.max())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -93,38 +93,41 @@ def page_table(stream: Stream, pattern: Pages, cells: int, page_size: int) -> tu
 
 
 def place(
-    keys: Cells, rows: Cells, mode: str, table: np.ndarray, pages: int, page_size: int, poison: bool = True
+    keys: Cells, rows: Cells, mode: str, table: np.ndarray, pages: int, page_size: int, onto: Pool | None = None
 ) -> Pool:
-    """The pool that holds logical K and V at the pages of `table`; all other slots hold poison."""
+    """The pool that holds logical K and V at the pages of `table`.
+
+    All other slots hold poison, or what `onto` has there.
+    """
     cells, heads = keys.data.shape[:2]
     logical = np.arange(cells, dtype=np.int64)
     page = table[logical // page_size].astype(np.int64)
     here = page >= 0
     page, slot = page[here], (logical % page_size)[here]
 
-    def spread(source: np.ndarray, fill: Callable[[np.ndarray], None]) -> np.ndarray:
-        out = np.zeros((pages, heads, page_size, source.shape[-1]), dtype=source.dtype)
-        if poison:
-            fill(out)
+    def spread(source: np.ndarray | None, base: np.ndarray | None) -> np.ndarray | None:
+        if source is None:
+            return None
+        out = _poisoned((pages, heads, page_size, source.shape[-1]), source.dtype) if base is None else base.copy()
         out[page, :, slot] = source[here]
         return out
 
-    def plane(of: Cells) -> tuple[np.ndarray, np.ndarray | None]:
-        return spread(of.data, _poison), None if of.scale is None else spread(of.scale, _poison)
-
-    (k, k_scale), (v, v_scale) = plane(keys), plane(rows)
+    k, v = spread(keys.data, onto and onto.k), spread(rows.data, onto and onto.v)
+    assert k is not None
+    assert v is not None
+    k_scale, v_scale = spread(keys.scale, onto and onto.k_scale), spread(rows.scale, onto and onto.v_scale)
     return Pool(mode, page_size, heads, k, v, k_scale, v_scale, table)
 
 
-def _poison(out: np.ndarray) -> None:
-    """Fill a plane of a pool in place: NaN for halves, 0x7f for codes, NaN scales inside Q4_0 blocks."""
-    if out.dtype == np.float16:
-        out.view(np.uint16)[...] = POISON_HALF
-        return
-    out.view(np.uint8)[...] = POISON_CODE
-    if out.dtype == np.uint8:
-        blocks = out.reshape(*out.shape[:-1], -1, planes.Q4_BYTES)
+def _poisoned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """A plane of a pool: NaN for halves, 0x7f for codes, NaN scales inside Q4_0 blocks."""
+    if dtype == np.float16:
+        return np.full(shape, POISON_HALF, np.uint16).view(np.float16)
+    out = np.full(shape, POISON_CODE, np.uint8).view(dtype)
+    if dtype == np.uint8:
+        blocks = out.reshape(*shape[:-1], -1, planes.Q4_BYTES)
         blocks[..., 0], blocks[..., 1] = POISON_HALF & 0xFF, POISON_HALF >> 8
+    return out
 
 
 def select(case: Case, widths: Widths) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -96,7 +96,7 @@ def full(seed: int) -> list[Entry]:
 
 def pack_entries(seed: int, profile: str) -> list[Entry]:
     """Cases of kv_pack: every recipe in every page size, longer ones outside the quick profile."""
-    cells = 131 if profile == "quick" else 1031
+    cells = 259 if profile == "quick" else 1031
     names = [recipe.name for recipe in of_operation("kv_pack")]
     return [Entry(Case(name, seed, cells, 0, page_size, group=1)) for name in names for page_size in PAGE_SIZES]
 

@@ -229,7 +229,8 @@ _PACK = (
     ),
     Recipe(
         "pack_sparse",
-        "All-zero groups and groups of one non-zero element, zeros of both signs: no division by a zero scale.",
+        "All-zero groups and groups of one non-zero element, zeros of both signs; rows of absent pages are left out.",
+        pages=Pages.ABSENT,
         operation="kv_pack",
     ),
 )

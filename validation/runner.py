@@ -91,9 +91,7 @@ def run_case(
 def settle(checks: Sequence[Check]) -> Verdict:
     """The verdict of a case: the worst of its checks; EXACT when besides every bit of it was predicted."""
     verdict = combine(checks)
-    predicted = any(
-        check.name == "prediction" and check.verdict is Verdict.EXACT and check.figures.get("whole") for check in checks
-    )
+    predicted = any(check.verdict is Verdict.EXACT and check.figures.get("all_bits") for check in checks)
     return Verdict.EXACT if verdict is Verdict.WITHIN_BOUND and predicted else verdict
 
 

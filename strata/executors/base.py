@@ -53,7 +53,8 @@ class Kernel:
 
     source: stem of a file in `strata/kernels` ("prompt_attention"); entry: the `extern "C"` name;
     defines: macros passed by -D, the only way a number reaches a source; block: threads per block;
-    shared_bytes: dynamic shared memory of a block.
+    shared_bytes: dynamic shared memory of a block; directory: where the source lies when that is
+    not `strata/kernels` (a test's own kernel), whose headers it includes all the same.
     """
 
     source: str
@@ -61,6 +62,7 @@ class Kernel:
     block: int
     shared_bytes: int = 0
     defines: tuple[tuple[str, int], ...] = ()
+    directory: str | None = None
 
     @property
     def label(self) -> str:
@@ -70,7 +72,7 @@ class Kernel:
 
     @property
     def path(self) -> FilePath:
-        return KERNELS / f"{self.source}.cu"
+        return (FilePath(self.directory) if self.directory else KERNELS) / f"{self.source}.cu"
 
 
 @cache

@@ -11,6 +11,7 @@
 
 constexpr int kDim = 256, kThreads = 256, kWarps = 8, kChunk = 64;
 constexpr int kEach = kDim / 32;   // dims of a lane in a score
+constexpr int kAhead = 16;         // cells whose values are fetched before the first is used
 constexpr u32 kMinusInfinity = 0xff800000u;
 
 struct Layout {
@@ -21,32 +22,45 @@ struct Layout {
 };
 static_assert(Layout::end == SHARED_BYTES, "decode_attention.py and this file disagree on shared memory");
 
-// Dims 8 lane .. 8 lane + 7 of the row `row`.
-DEVICE void key_values(float (&x)[kEach], const u8* pool, const u16* scales, i64 row, int lane) {
-  const u8* at = pool + row * Format<K_FORMAT>::row_bytes;
-  if (K_FORMAT == FORMAT_FP16) {
-    const uint4 w = load<uint4>(at + lane * 16);
-    const u32 each[4] = {w.x, w.y, w.z, w.w};
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) x[i] = half_value(static_cast<u16>(each[i / 2] >> 16 * (i % 2)));
-  } else if (K_FORMAT == FORMAT_INT8) {
-    const uint2 w = load<uint2>(at + lane * 8);
-    const float scale = half_value(load(scales + row * 4 + lane / 8));
-#pragma unroll
-    for (int i = 0; i < kEach; ++i)
-      x[i] = __fmul_rn(__int2float_rn(static_cast<i8>((i < 4 ? w.x : w.y) >> 8 * (i % 4))), scale);
-  } else {
-    const u8* block = at + lane / 4 * Format<FORMAT_Q4_0>::block_bytes;
-    const float scale = half_value(load<u16>(block));
-    const int shift = lane % 4 / 2 * 4;   // elements 16 and up are the high nibbles
-#pragma unroll
-    for (int i = 0; i < kEach; i += 2) {
-      const u32 two = load<u16>(block + 2 + lane % 2 * 8 + i);
-      x[i] = __fmul_rn(__int2float_rn(static_cast<int>(two >> shift & 15) - 8), scale);
-      x[i + 1] = __fmul_rn(__int2float_rn(static_cast<int>(two >> (8 + shift) & 15) - 8), scale);
+// Dims 8 lane .. 8 lane + 7 of a row of K: fetched as bytes, so that the next row can be on its way,
+// and turned into FP32 when its turn comes.
+struct KeyBytes {
+  uint4 bytes;
+  u16 scale;
+
+  MEMBER void fetch(const u8* pool, const u16* scales, i64 row, int lane) {
+    const u8* at = pool + row * Format<K_FORMAT>::row_bytes;
+    if (K_FORMAT == FORMAT_FP16) {
+      bytes = load<uint4>(at + lane * 16);
+    } else if (K_FORMAT == FORMAT_INT8) {
+      const uint2 w = load<uint2>(at + lane * 8);
+      bytes.x = w.x, bytes.y = w.y;
+      scale = load(scales + row * 4 + lane / 8);
+    } else {   // elements 8 (lane % 2) and on, in the low nibbles or, from 16 on, the high ones
+      const u8* block = at + lane / 4 * Format<FORMAT_Q4_0>::block_bytes;
+      const u8* codes = block + 2 + lane % 2 * 8;
+      bytes.x = load<u16>(codes) | static_cast<u32>(load<u16>(codes + 2)) << 16;
+      bytes.y = load<u16>(codes + 4) | static_cast<u32>(load<u16>(codes + 6)) << 16;
+      scale = load<u16>(block);
     }
   }
-}
+  MEMBER void values(float (&x)[kEach], int lane) const {
+    if (K_FORMAT == FORMAT_FP16) {
+      const u32 each[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) x[i] = half_value(static_cast<u16>(each[i / 2] >> 16 * (i % 2)));
+    } else {
+      const float factor = half_value(scale);
+      const int shift = lane % 4 / 2 * 4;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const u32 code = (i < 4 ? bytes.x : bytes.y) >> 8 * (i % 4);
+        const int value = K_FORMAT == FORMAT_INT8 ? static_cast<i8>(code) : static_cast<int>(code >> shift & 15) - 8;
+        x[i] = __fmul_rn(__int2float_rn(value), factor);
+      }
+    }
+  }
+};
 
 // Dim `dim` of the row `row` of V.
 DEVICE float value_at(const u8* pool, const u16* scales, i64 row, int dim) {
@@ -108,14 +122,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
       mine[h][i] = x.x, mine[h][i + 1] = x.y, mine[h][i + 2] = x.z, mine[h][i + 3] = x.w;
     }
   const float scale = bits_to_float(0x3db8aa3bu);   // log2(e) / sqrt(256)
+  KeyBytes next{};
+  i64 here = row.ld(warp);
+  if (here >= 0) next.fetch(k_pool, k_scales, here, lane);
   for (int cell = warp; cell < kChunk; cell += kWarps) {
-    const i64 here = row.ld(cell);
-    if (here < 0) {   // the same for the whole warp
+    const KeyBytes key = next;
+    const i64 now = here;
+    here = cell + kWarps < kChunk ? row.ld(cell + kWarps) : -1;
+    if (here >= 0) next.fetch(k_pool, k_scales, here, lane);
+    if (now < 0) {   // the same for the whole warp
       for (int h = lane; h < GROUP; h += 32) weight.st(h * kChunk + cell, bits_to_float(kMinusInfinity));
       continue;
     }
     float x[kEach], dot[GROUP];
-    key_values(x, k_pool, k_scales, here, lane);
+    key.values(x, lane);
 #pragma unroll
     for (int h = 0; h < GROUP; ++h) {
       dot[h] = __fmul_rn(x[0], mine[h][0]);
@@ -149,21 +169,23 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   float acc[GROUP];
 #pragma unroll
   for (int h = 0; h < GROUP; ++h) acc[h] = 0.0f;
-  for (int cell = 0; cell < kChunk; cell += 4) {
-    float value[4];
+  for (int cell = 0; cell < kChunk; cell += kAhead) {
+    float value[kAhead];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < kAhead; ++i) {
       const i64 here = row.ld(cell + i);
       value[i] = here < 0 ? 0.0f : value_at(v_pool, v_scales, here, thread);
     }
 #pragma unroll
-    for (int h = 0; h < GROUP; ++h) {
-      const float4 w = weight.ld<float4>(h * kChunk + cell);
-      acc[h] = __fmaf_rn(w.x, value[0], acc[h]);
-      acc[h] = __fmaf_rn(w.y, value[1], acc[h]);
-      acc[h] = __fmaf_rn(w.z, value[2], acc[h]);
-      acc[h] = __fmaf_rn(w.w, value[3], acc[h]);
-    }
+    for (int h = 0; h < GROUP; ++h)
+#pragma unroll
+      for (int i = 0; i < kAhead; i += 4) {
+        const float4 w = weight.ld<float4>(h * kChunk + cell + i);
+        acc[h] = __fmaf_rn(w.x, value[i], acc[h]);
+        acc[h] = __fmaf_rn(w.y, value[i + 1], acc[h]);
+        acc[h] = __fmaf_rn(w.z, value[i + 2], acc[h]);
+        acc[h] = __fmaf_rn(w.w, value[i + 3], acc[h]);
+      }
   }
 #pragma unroll
   for (int h = 0; h < GROUP; ++h) store(sums + (slot * GROUP + h) * kDim + thread, acc[h]);

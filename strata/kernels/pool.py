@@ -83,6 +83,9 @@ class Pool:
             elif scale is None or scale.shape != (*shape[:3], fmt.scales) or scale.dtype != np.float16:
                 got = "nothing" if scale is None else f"{scale.dtype} {scale.shape}"
                 raise StrataError(f"pool {self.mode}: {name}_scale is {got}, expected float16 {(*shape[:3], fmt.scales)}")
+        rows = pages * self.n_head_kv * self.page_size
+        if rows >= 1 << 31:
+            raise StrataError(f"pool: {rows} rows, expected fewer than 2^31")
         if self.table.ndim != 1 or self.table.dtype != np.int32:
             raise StrataError(f"pool: table is {self.table.dtype} {self.table.shape}, expected int32 [logical pages]")
         if self.table.size and int(self.table.max()) >= pages:

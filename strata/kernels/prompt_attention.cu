@@ -37,7 +37,7 @@ struct Layout {
   static constexpr int weight = part + kWarps * kRows * kScoreRow * 4;
   static constexpr int fold = weight + kRows * kScoreRow * 4;
   static constexpr int row = fold + (V_FORMAT == FORMAT_FP16 ? 0 : kWarps * kVGroups * CELLS * 4);
-  static constexpr int alpha = row + kRing * CELLS * 8;
+  static constexpr int alpha = row + kRing * CELLS * 4;
   static constexpr int sum = alpha + kRows * 4;
   static constexpr int exponent = sum + kRows * 4;
   static constexpr int end = exponent + kRows * 4;
@@ -61,34 +61,39 @@ DEVICE int exponent_of(u32 magnitude) {
 // ---- bringing rows in ------------------------------------------------------------------------------
 
 // One chunk of K or V on its way to shared memory: by cp.async, or through registers, where it waits
-// until `land`. Masked cells become zeros.
+// until `land`. Masked cells become zeros. Four threads share a row and take every fourth piece of it.
 template <int FORMAT>
 struct Incoming {
-  static constexpr int pieces = Format<FORMAT>::row_bytes / 16, items = CELLS * pieces;
-  static constexpr int per_thread = (items + kThreads - 1) / kThreads;
+  static constexpr int pieces = Format<FORMAT>::row_bytes / 16, turns = CELLS / 32, each = (pieces + 3) / 4;
 #if TIER < 80
-  uint4 held[per_thread];
+  uint4 held[turns][each];
   uint2 held_scales;
 #endif
 
+  // Whether the thread's j-th piece exists; known to the compiler but for the last one of Q4_0's nine.
+  MEMBER static bool has(const Place& me, int j) { return pieces % 4 == 0 || j < each - 1 || (me.thread & 3) < pieces % 4; }
+
   MEMBER void start(const Place& me, Shared<u8> to, Shared<u16> to_scale, const u8* pool, const u16* scales,
-                    Shared<i64> rows) {
+                    Shared<i32> rows) {
+    const int piece = me.thread & 3;
 #pragma unroll
-    for (int j = 0; j < per_thread; ++j) {
-      const int item = me.thread + j * kThreads;
-      if (items % kThreads != 0 && item >= items) break;
-      const int cell = item / pieces, piece = item % pieces;
-      const i64 row = rows.ld(cell);
-      const u8* from = pool + (row < 0 ? 0 : row) * Format<FORMAT>::row_bytes + piece * 16;
+    for (int turn = 0; turn < turns; ++turn) {
+      const int cell = turn * 32 + (me.thread >> 2);
+      const i32 row = rows.ld(cell);
+      const u8* from = pool + static_cast<i64>(row < 0 ? 0 : row) * Format<FORMAT>::row_bytes + piece * 16;
+#pragma unroll
+      for (int j = 0; j < each; ++j)
+        if (has(me, j)) {
 #if TIER >= 80
-      cp_async<16>(to, cell * SharedRow<FORMAT>::bytes + piece * 16, from, row >= 0);
+          cp_async<16>(to, cell * SharedRow<FORMAT>::bytes + piece * 16 + j * 64, from + j * 64, row >= 0);
 #else
-      held[j] = row < 0 ? uint4{0, 0, 0, 0} : load<uint4>(from);
+          held[turn][j] = row < 0 ? uint4{0, 0, 0, 0} : load<uint4>(from + j * 64);
 #endif
+        }
     }
     if (FORMAT == FORMAT_INT8 && me.thread < CELLS) {
-      const i64 row = rows.ld(me.thread);
-      const u16* from = scales + (row < 0 ? 0 : row) * kScales;
+      const i32 row = rows.ld(me.thread);
+      const u16* from = scales + static_cast<i64>(row < 0 ? 0 : row) * kScales;
 #if TIER >= 80
       cp_async<8>(to_scale, me.thread * kScales, from, row >= 0);
 #else
@@ -100,23 +105,25 @@ struct Incoming {
   MEMBER void land(const Place& me, Shared<u8> to, Shared<u16> to_scale) {
 #if TIER < 80
 #pragma unroll
-    for (int j = 0; j < per_thread; ++j) {
-      const int item = me.thread + j * kThreads;
-      if (items % kThreads != 0 && item >= items) break;
-      to.template st<uint4>(item / pieces * SharedRow<FORMAT>::bytes + item % pieces * 16, held[j]);
-    }
+    for (int turn = 0; turn < turns; ++turn)
+#pragma unroll
+      for (int j = 0; j < each; ++j)
+        if (has(me, j))
+          to.template st<uint4>((turn * 32 + (me.thread >> 2)) * SharedRow<FORMAT>::bytes + (me.thread & 3) * 16 + j * 64, held[turn][j]);
     if (FORMAT == FORMAT_INT8 && me.thread < CELLS) to_scale.template st<uint2>(me.thread * kScales, held_scales);
 #endif
   }
 };
 
 // Pool row of selected cell i of this query, or -1: past the width, or on a page that is not resident.
-DEVICE i64 find_row(const i32* ids, const i32* table, int i, int n, int page_size) {
+// A pool has fewer than 2^31 rows (the host checks); their byte offsets need 64 bits.
+DEVICE i32 find_row(const i32* ids, const i32* table, int i, int n, int page_size) {
   if (i >= n) return -1;
   const u32 cell = static_cast<u32>(load(ids + i)), page = cell / static_cast<u32>(page_size);
   const i32 physical = load(table + page);
   if (physical < 0) return -1;
-  return (static_cast<i64>(physical) * gridDim.y + blockIdx.y) * page_size + (cell - page * page_size);
+  return (physical * static_cast<i32>(gridDim.y) + static_cast<i32>(blockIdx.y)) * page_size +
+         static_cast<i32>(cell - page * static_cast<u32>(page_size));
 }
 
 // ---- fragments -------------------------------------------------------------------------------------
@@ -169,8 +176,8 @@ DEVICE void key_fragments(u32 (&b)[kSteps][2], const Place& me, Shared<u8> k, in
       for (int half = 0; half < 2; ++half) {
         const u32 two = k.ld<u16>(at + 8 * half);
         const u32 apart = byte_select<0x4140>(two, 0);   // one byte in each half
-        b[2 * block][half] = nibble_halves(apart);
-        b[2 * block + 1][half] = nibble_halves(apart >> 4);
+        b[2 * block][half] = nibble_halves<false>(apart);
+        b[2 * block + 1][half] = nibble_halves<true>(apart);
       }
     }
   }
@@ -200,8 +207,8 @@ DEVICE void value_fragments(u32 (&b)[4][2], const Place& me, Shared<u8> v, int f
     for (int half = 0; half < 2; ++half) {
       const int at = (first_cell + 8 * half + 2 * me.t) * kVRow + (2 * me.warp + window) * Format<FORMAT_Q4_0>::block_bytes + 2 + 2 * me.g;
       const u32 both = v.ld<u16>(at) | static_cast<u32>(v.ld<u16>(at + kVRow)) << 16;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) b[j][half] = nibble_halves(both >> (8 * (j & 1) + 4 * (j >> 1)));
+      b[0][half] = nibble_halves<false>(both), b[2][half] = nibble_halves<true>(both);
+      b[1][half] = nibble_halves<false>(both >> 8), b[3][half] = nibble_halves<true>(both >> 8);
     }
   }
 }
@@ -226,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
   const Shared<float> part = shared_array<float>(Layout::part, kWarps * kRows * kScoreRow);
   const Shared<float> weight = shared_array<float>(Layout::weight, kRows * kScoreRow);
   const Shared<float> fold = shared_array<float>(Layout::fold, V_FORMAT == FORMAT_FP16 ? 0 : kWarps * kVGroups * CELLS);
-  const Shared<i64> row = shared_array<i64>(Layout::row, kRing * CELLS);
+  const Shared<i32> row = shared_array<i32>(Layout::row, kRing * CELLS);
   const Shared<float> alpha = shared_array<float>(Layout::alpha, kRows);
   const Shared<float> sum = shared_array<float>(Layout::sum, kRows);
   const Shared<i32> exponent = shared_array<i32>(Layout::exponent, kRows);
@@ -287,7 +294,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
   // log2(e) / sqrt(256), and the power of two that q was raised by
   const float q_down = soft ? __fmul_rn(bits_to_float(0x3db8aa3bu), power_of_two(exponent.ld(soft_row) - 14)) : 0.0f;
 
-  float acc[kWindows][4][4];
+  float acc[kWindows][4][4];   // in units of 2^(unit - 14) of its scale group
+  int unit[kVGroups];
+#pragma unroll
+  for (int group = 0; group < kVGroups; ++group) unit[group] = 0;
 #pragma unroll
   for (int w = 0; w < kWindows; ++w)
 #pragma unroll
@@ -335,7 +345,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 
   for (int chunk = 0; chunk < chunks; ++chunk) {
     // Scores. Every warp leaves its share of q.k, with the K scales, for 16 heads and all cells.
-    const i64 row_ahead = me.thread < CELLS ? find_row(ids, table, (chunk + kStages + 1) * CELLS + me.thread, n, page_size) : -1;
+    const i32 row_ahead = me.thread < CELLS ? find_row(ids, table, (chunk + kStages + 1) * CELLS + me.thread, n, page_size) : -1;
     {
       const Shared<u8> keys = k_at(chunk);
       const Shared<u16> scales = ks_at(chunk);
@@ -424,11 +434,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
       float here[1] = {0.0f};
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
-        score[i] = masked[i] ? 0.0f : exp2_fma(__fmul_rn(__fsub_rn(score[i], maximum), q_down));
+        score[i] = masked[i] ? 0.0f : exp2_not_positive(__fmul_rn(__fsub_rn(score[i], maximum), q_down));
         here[0] = __fadd_rn(here[0], score[i]);
       }
       warp_add<8>(here);
-      const float shrink = before == bits_to_float(kMinusInfinity) ? 0.0f : exp2_fma(__fmul_rn(__fsub_rn(before, maximum), q_down));
+      const float shrink = before == bits_to_float(kMinusInfinity) ? 0.0f : exp2_not_positive(__fmul_rn(__fsub_rn(before, maximum), q_down));
       total = __fmaf_rn(total, shrink, here[0]);
 #pragma unroll
       for (int i = 0; i < kEach; i += 4)
@@ -445,9 +455,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     // p.v: V scales are folded into p. Each scale group has a power of two, from its largest finite
     // |scale| in the chunk, that brings p below 2^14; scales have signs.
     const Shared<u8> values = v_at(chunk);
-    float down[kVGroups];
+    const float shrink[2] = {alpha.ld(me.g), alpha.ld(me.g + 8)};
+    float change[kVGroups][2];   // of acc, for rows g and g+8
     if (V_FORMAT == FORMAT_FP16) {
-      down[0] = power_of_two(-14);
+      change[0][0] = shrink[0], change[0][1] = shrink[1];
     } else {
       constexpr int kEach = CELLS / 32;
       u16 bits[kVGroups][kEach];
@@ -469,7 +480,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 #pragma unroll
       for (int group = 0; group < kVGroups; ++group) {
         const int e = exponent_of(float_to_bits(half_value(static_cast<u16>(largest[group]))));
-        down[group] = power_of_two(e - 14);
+        const float units = power_of_two(unit[group] - e);
+        change[group][0] = __fmul_rn(shrink[0], units), change[group][1] = __fmul_rn(shrink[1], units);
+        unit[group] = e;
 #pragma unroll
         for (int i = 0; i < kEach; ++i)
           fold.st((me.warp * kVGroups + group) * CELLS + me.lane + 32 * i, __fmul_rn(half_value(bits[group][i]), power_of_two(14 - e)));
@@ -477,7 +490,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
       __syncwarp();
     }
 
-    const float shrink[2] = {alpha.ld(me.g), alpha.ld(me.g + 8)};
 #pragma unroll
     for (int first = 0; first < CELLS; first += 32) {   // 32 cells a sum
       u32 p_hi[2][4], p_lo[2][4];
@@ -516,13 +528,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 #pragma unroll
           for (int j = 0; j < 4; ++j) mma_step(raw[j], p_hi[s], b[s][j]);
         mma_join();
-        const float lower = down[window < kVGroups ? window : 0];   // a power of two: the product is exact
 #pragma unroll
         for (int j = 0; j < 4; ++j)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             float& here = acc[window][j][i];
-            here = first == 0 ? __fmaf_rn(here, shrink[i >> 1], __fmul_rn(raw[j][i], lower)) : __fmaf_rn(raw[j][i], lower, here);
+            here = first == 0 ? __fmaf_rn(here, change[window < kVGroups ? window : 0][i >> 1], raw[j][i]) : __fadd_rn(here, raw[j][i]);
           }
       }
     }
@@ -542,6 +553,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 #pragma unroll
         for (int c = 0; c < 2; ++c)
           store(out_here + head * kDim + me.warp * kPerWarp + window * 32 + window_dim(j, 2 * me.t + c),
-                whole == 0.0f ? 0.0f : __fdiv_rn(acc[window][j][2 * r + c], whole));   // NaN stays NaN
+                whole == 0.0f ? 0.0f   // NaN stays NaN
+                              : __fdiv_rn(__fmul_rn(acc[window][j][2 * r + c], power_of_two(unit[window < kVGroups ? window : 0] - 14)), whole));
   }
 }

@@ -16,12 +16,13 @@ integers, binary16 pools go in as they are. Everything that would not fit is a s
   lo products go before the hi ones.
 - V scales are folded into p, in a chunk and scale group: p' = w (scale 2^(14-e)), e the exponent of
   the largest finite |scale|. Scales have signs: the largest positive one bounds nothing. p' is split
-  like q, and the chunk's sum, which starts at zero, comes back by 2^(e-14), exactly.
+  like q. The sums start at zero for every 32 cells. The accumulator is kept in units of 2^(e-14), so
+  that they are added as they are; a change of e is a power of two in the factor alpha.
 - K8V4 keeps V exact in the same way. (A published kernel rounds code * scale to binary16 instead,
   which costs 3e-4 of the output scale and gains nothing here.)
 
 Per chunk the softmax keeps a running maximum m and sum: L = fma(L, alpha, sum), acc = fma(acc,
-alpha, T 2^(e-14)), alpha = 2^((m_old - m_new) q_down). exp2 is the project's own (include/exp2.cuh).
+alpha 2^(e_old - e), T), alpha = 2^((m_old - m_new) q_down); out = acc 2^(e-14) / L. exp2 is the project's own (include/exp2.cuh).
 Cells past the width or on absent pages have weight 0; without any cell the output is 0; a NaN or
 infinity in the inputs of a head gives NaN or infinity in its output.
 
@@ -68,7 +69,7 @@ def shared_bytes(mode: str, tier: int) -> int:
     planes = sum(plane(f.code, f.row, np.dtype(f.dtype).itemsize, f.scales) for f in (k, v))
     score_row = (cells + 8) * 4
     fold = 0 if v.code == 0 else WARPS * (2 if v.code == 2 else 1) * cells * 4
-    return planes + (WARPS + 1) * ROWS * score_row + fold + RING * cells * 8 + 3 * ROWS * 4
+    return planes + (WARPS + 1) * ROWS * score_row + fold + RING * cells * 4 + 3 * ROWS * 4
 
 
 def kernel(mode: str, tier: int, group: int) -> Kernel:

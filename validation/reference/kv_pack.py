@@ -27,7 +27,7 @@ Q4_ROW = HEAD_DIM // Q4_BLOCK * Q4_BYTES
 def _float32(x: np.ndarray, group: int) -> np.ndarray:
     if x.dtype != np.float32 or x.shape[-1] % group:
         raise ValueError(f"got {x.dtype} {x.shape}, expected float32 [..., multiple of {group}]")
-    return x.reshape(*x.shape[:-1], -1, group)
+    return x.reshape(*x.shape[:-1], x.shape[-1] // group, group)
 
 
 def pack_fp16(x: np.ndarray) -> np.ndarray:
@@ -81,27 +81,27 @@ def pack_q4_0(x: np.ndarray) -> np.ndarray:
         out[..., :2] = d.astype("<f2").view(np.uint8)
     half = Q4_BLOCK // 2
     out[..., 2:] = codes[..., :half] | (codes[..., half:] << 4)
-    return out.reshape(*x.shape[:-1], -1)
+    return out.reshape(*x.shape[:-1], out.shape[-2] * Q4_BYTES)
 
 
 def unpack_int8(codes: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """float64 [..., d]: code * scale, exact."""
-    groups = codes.reshape(*codes.shape[:-1], -1, INT8_GROUP).astype(np.float64)
+    groups = codes.reshape(*codes.shape[:-1], codes.shape[-1] // INT8_GROUP, INT8_GROUP).astype(np.float64)
     return (groups * scale.astype(np.float64)[..., None]).reshape(codes.shape)
 
 
 def q4_0_scales(rows: np.ndarray) -> np.ndarray:
     """float16 [..., blocks]: the stored scale of every block of uint8 rows [..., blocks * 18]."""
-    blocks = rows.reshape(*rows.shape[:-1], -1, Q4_BYTES)
+    blocks = rows.reshape(*rows.shape[:-1], rows.shape[-1] // Q4_BYTES, Q4_BYTES)
     return np.ascontiguousarray(blocks[..., :2]).view("<f2")[..., 0]
 
 
 def unpack_q4_0(rows: np.ndarray) -> np.ndarray:
     """float64 [..., blocks * 32] of uint8 rows [..., blocks * 18]: (code - 8) * d, exact."""
-    blocks = rows.reshape(*rows.shape[:-1], -1, Q4_BYTES)
+    blocks = rows.reshape(*rows.shape[:-1], rows.shape[-1] // Q4_BYTES, Q4_BYTES)
     codes = np.concatenate([blocks[..., 2:] & 15, blocks[..., 2:] >> 4], axis=-1).astype(np.float64)
     values = (codes - Q4_ZERO) * q4_0_scales(rows).astype(np.float64)[..., None]
-    return values.reshape(*rows.shape[:-1], -1)
+    return values.reshape(*rows.shape[:-1], values.shape[-2] * Q4_BLOCK)
 
 
 def hadamard(x: np.ndarray) -> np.ndarray:
@@ -110,13 +110,42 @@ def hadamard(x: np.ndarray) -> np.ndarray:
     y[i] = sum_j (-1)**popcount(i & j) * x[j] / 16. It is its own inverse. Sums run in one fixed
     order of exactly rounded additions, so the result is the same on every machine.
     """
+    return _butterflies(x.astype(np.float64)) / 16.0
+
+
+def hadamard32(x: np.ndarray) -> np.ndarray:
+    """float32 [..., 256]: the same transform in the arithmetic that stored rows are defined by.
+
+    Each element is multiplied by 1/16, then index bits 0 to 7 are combined in that order, the pair
+    (a, b) giving (a + b, a - b), every operation rounded to float32.
+    """
+    if x.dtype != np.float32:
+        raise ValueError(f"dtype is {x.dtype}, expected float32")
+    return _butterflies(x * np.float32(1 / 16))
+
+
+def _butterflies(x: np.ndarray) -> np.ndarray:
+    """Unscaled transform of the last axis in the dtype of `x`, index bit 0 first."""
     if x.shape[-1] != HEAD_DIM:
         raise ValueError(f"last axis is {x.shape[-1]}, expected {HEAD_DIM}")
-    y = x.astype(np.float64).reshape(-1, HEAD_DIM)
-    half = 1
+    y, half = x.reshape(-1, HEAD_DIM), 1
     while half < HEAD_DIM:
         pairs = y.reshape(-1, HEAD_DIM // (2 * half), 2, half)
         y = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2)
         y = y.reshape(-1, HEAD_DIM)
         half *= 2
-    return (y / 16.0).reshape(x.shape)
+    return y.reshape(x.shape)
+
+
+def lost(x: np.ndarray, form: str) -> int:
+    """How many values of float32 `x` [..., 256] a format (`fp16`, `int8`, `q4_0`) cannot hold.
+
+    FP16: those that round to infinity or are not finite. The others: a whole scale group whose
+    scale rounds to infinity, besides elements that are not finite.
+    """
+    if form == "fp16":
+        return int((~np.isfinite(pack_fp16(x))).sum())
+    group = INT8_GROUP if form == "int8" else Q4_BLOCK
+    scale = pack_int8(x)[1] if form == "int8" else q4_0_scales(pack_q4_0(x))
+    whole = ~np.isfinite(scale).repeat(group, axis=-1)
+    return int((whole | ~np.isfinite(x)).sum())

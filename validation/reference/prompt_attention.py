@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from strata.kernels.pool import Pool
-from validation.reference.kv_pack import HEAD_DIM, unpack_int8, unpack_q4_0
+from validation.bounds.softmax import Terms
+from validation.reference.kv_pack import HEAD_DIM, Q4_ZERO, q4_0_scales, unpack_int8, unpack_q4_0
 from validation.selection import WIDTH
 
 SOFTMAX_SCALE = 1.0 / 16.0
@@ -69,6 +70,36 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
+def terms(q: np.ndarray, pool: Pool, ids: np.ndarray, width: int) -> Terms:
+    """What one query's outputs are made of. q: float32 [n_head, 256]; ids: int32 [cap]."""
+    cells = resident(pool, ids[:width])
+    k, v = values(pool, cells)
+    grouped = q.astype(np.float64).reshape(pool.n_head_kv, -1, HEAD_DIM)
+    keys = k.transpose(1, 2, 0)
+    return Terms(
+        scores=grouped @ keys * SOFTMAX_SCALE,
+        products=np.abs(grouped) @ np.abs(keys) * SOFTMAX_SCALE,
+        keys=np.abs(k).sum(axis=-1).T * SOFTMAX_SCALE,
+        largest_q=np.abs(grouped).max(axis=-1),
+        v=v.transpose(1, 0, 2),
+        largest_v=_largest_v(pool, cells),
+    )
+
+
+def _largest_v(pool: Pool, cells: np.ndarray) -> np.ndarray:
+    """float64 [kv]: the largest |scale| of V over the cells, times the largest code of its format."""
+    if len(cells) == 0:
+        return np.zeros(pool.n_head_kv)
+    pages, slot = pool.table[cells // pool.page_size].astype(np.int64), cells % pool.page_size
+    if pool.v_scale is not None:
+        size = np.abs(pool.v_scale[pages, :, slot].astype(np.float64)) * -np.iinfo(np.int8).min
+    elif pool.v.dtype == np.uint8:
+        size = np.abs(q4_0_scales(pool.v[pages, :, slot]).astype(np.float64)) * Q4_ZERO
+    else:
+        size = np.abs(pool.v[pages, :, slot].astype(np.float64))
+    return np.asarray(size.max(axis=(0, 2)))
+
+
 def attend(
     q: np.ndarray, pool: Pool, ids: np.ndarray, steps: np.ndarray, queries: Sequence[int] | np.ndarray
 ) -> Reference:
@@ -80,17 +111,14 @@ def attend(
     shape = (len(chosen), *q.shape[1:])
     out, magnitude = np.zeros(shape), np.zeros(shape)
     rounded = np.zeros(shape) if pool.mode == "k8v4" else None
-    for index, query in enumerate(chosen.tolist()):
-        cells = resident(pool, ids[query, : int(steps[query, WIDTH])])
-        if len(cells) == 0:
-            continue
-        k, v = values(pool, cells)
-        grouped = q[query].astype(np.float64).reshape(pool.n_head_kv, -1, HEAD_DIM)
-        with np.errstate(over="ignore", invalid="ignore"):
-            weights = softmax(grouped @ k.transpose(1, 2, 0) * SOFTMAX_SCALE)
-            by_head = v.transpose(1, 0, 2)
-            out[index] = (weights @ by_head).reshape(shape[1:])
-            magnitude[index] = (weights @ np.abs(by_head)).reshape(shape[1:])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for index, query in enumerate(chosen.tolist()):
+            of = terms(q[query], pool, ids[query], int(steps[query, WIDTH]))
+            if of.scores.shape[-1] == 0:
+                continue
+            weights = softmax(of.scores)
+            out[index] = (weights @ of.v).reshape(shape[1:])
+            magnitude[index] = (weights @ np.abs(of.v)).reshape(shape[1:])
             if rounded is not None:
-                rounded[index] = (weights @ by_head.astype(np.float16).astype(np.float64)).reshape(shape[1:])
+                rounded[index] = (weights @ of.v.astype(np.float16).astype(np.float64)).reshape(shape[1:])
     return Reference(chosen, out, magnitude, rounded)

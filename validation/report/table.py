@@ -20,11 +20,15 @@ _ERRORS = {
     "head": "error_new_worst_head",
     "fp16 V": "error_new_to_rounded_v_of_scale",
 }
-_LEGEND = (
-    "Largest errors: new, old: path and baseline against FP64, of the output's scale; new-old: between them; "
-    "head: path, of each head's own scale; fp16 V: against V rounded to FP16. bits: differing from the prediction. "
-    "speed: device time of baseline over path."
-)
+_LEGEND = {
+    "new": "largest errors against FP64 over the output's scale: new of the path, old of its baseline",
+    "new-old": "new-old between them",
+    "head": "head: of the path over each head's own scale",
+    "fp16 V": "fp16 V: of the path against V rounded to FP16",
+    "bits": "bits: how many differ from the prediction",
+    "speed": "speed: device time of the baseline over that of the path",
+    "s": "s: seconds on this machine",
+}
 
 
 def _largest(results: Iterable[dict[str, Any]], name: str) -> str:
@@ -71,7 +75,7 @@ def path_table(results: list[dict[str, Any]]) -> Table:
         row["s"] = f"{sum(sum(result['seconds'].values()) for result in own):.1f}"
         rows.append(row)
     used = [heading for heading in rows[0] if any(row[heading] for row in rows)] if rows else []
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, caption=_LEGEND, caption_justify="left")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading in used:
         left = heading in ("path", "verdicts")
         table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "verdicts")
@@ -81,12 +85,16 @@ def path_table(results: list[dict[str, Any]]) -> Table:
 
 
 def print_report(console: Console, results: list[dict[str, Any]], planned: int) -> None:
-    """The table, then one line for each case that did not pass, then the count."""
+    """The table, the first case that did not pass (all were said when they ended), and the count."""
     if results:
-        console.print(path_table(results))
-    for result in results:
-        if result["explain"]:
-            console.print(Text(result["explain"], "red"), soft_wrap=True)
+        table = path_table(results)
+        console.print(table)
+        said = [text for heading, text in _LEGEND.items() if heading in [column.header for column in table.columns]]
+        console.print(Text("; ".join(said) + ".", "dim"))
+    failed = [result["explain"] for result in results if result["explain"]]
+    if failed:
+        more = f"{len(failed)} cases did not pass; the first: " if len(failed) > 1 else ""
+        console.print(Text(more + failed[0], "red"), soft_wrap=True)
     passed = sum(Verdict(result["verdict"]).passes for result in results)
     text = f"{passed} of {planned} planned cases passed; {len(results)} were run."
     console.print(Text(text, "green" if passed == planned else "bold red"))

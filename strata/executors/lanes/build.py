@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from strata.executors.base import KERNELS, BuildError, ExecutorUnavailable, Kernel, iter_include
+from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, iter_include
 from strata.executors.cache import content_key, entry
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
+_COPY = "source"
 
 #: What each flavor adds. `fast` runs whole parity cases; `checked` watches every memory access;
 #: `sanitize` is a program of its own with the compiler's address and undefined-behaviour checks.
@@ -57,6 +58,7 @@ class Compiler:
     version: str
 
 
+@cache
 def _version(command: tuple[str, ...]) -> str | None:
     try:
         done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=False)
@@ -78,7 +80,6 @@ def _candidates() -> Iterable[tuple[str, ...]]:
         yield (sys.executable, "-m", "ziglang", "c++")
 
 
-@cache
 def find_compiler() -> Compiler:
     """The compiler `CXX` names, else g++, clang++ or c++ of the system, else the ziglang wheel.
 
@@ -125,27 +126,49 @@ def build(kernel: Kernel, flavor: str) -> Built:
     Raises BuildError with the compiler's log, ExecutorUnavailable without a compiler or a cache.
     """
     compiler = find_compiler()
-    source = kernel.path
-    if not source.is_file():
-        raise BuildError(f"no kernel source {source.name}")
+    files = _snapshot(kernel)
     defines = tuple(f"-D{name}={value}" for name, value in kernel.defines)
     options = (*_FLAGS, *FLAVOR_FLAGS[flavor], *defines)
-    unit = f'#include "{source.name}"\n#include "entry.hpp"\nSTRATA_KERNEL({kernel.entry})\n'
-    headers = [*iter_include(), *sorted(RUNTIME.glob("*.hpp"))]
-    parts: list[str | bytes] = [unit, source.read_bytes()]
-    for header in headers:
-        parts += [header.name, header.read_bytes()]
+    parts: list[str | bytes] = []
+    for file, content in files.items():
+        parts += [file, content]
     parts += [*options, compiler.version, " ".join(compiler.command), _native(compiler.command)]
     name = "kernel" if flavor == "sanitize" else "kernel.so"
 
     def make(directory: Path) -> None:
-        (directory / "unit.cpp").write_text(unit)
+        # Compiled from a copy of the very bytes that are in the key, so that a header edited meanwhile
+        # cannot slip in, and paths of this machine stay out of the image.
+        copy = directory / _COPY
+        for file, content in files.items():
+            (copy / file).parent.mkdir(parents=True, exist_ok=True)
+            (copy / file).write_bytes(content)
         shape = () if flavor == "sanitize" else ("-shared",)
-        command = [*compiler.command, *options, *shape, f"-I{RUNTIME}", f"-I{KERNELS}", "unit.cpp", "-o", name]
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+        words = [*options, *shape, f"-I{_COPY}", f"-I{_COPY}/runtime", f"{_COPY}/unit.cpp", "-o", name]
+        done = subprocess.run(
+            [*compiler.command, *words],
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=os.environ | {"LC_ALL": "C"},  # the first error is found by the English word
+        )
         if done.returncode != 0:
-            log = done.stderr or done.stdout
+            log = (done.stderr or done.stdout).replace(f"{_COPY}/", "")
             first = next((line for line in log.splitlines() if "error" in line), "no message")
             raise BuildError(f"{kernel.label} does not compile for lanes ({flavor}): {first}", log)
+        shutil.rmtree(copy)
 
     return Built(entry(content_key(parts, f"lanes-{flavor}"), make) / name, options, compiler)
+
+
+def _snapshot(kernel: Kernel) -> dict[str, bytes]:
+    """What is compiled, by the name it is included as. Raises BuildError for a source that is not there."""
+    unit = f'#include "{kernel.source}.cu"\n#include "entry.hpp"\nSTRATA_KERNEL({kernel.entry})\n'
+    try:
+        files = {"unit.cpp": unit.encode(), f"{kernel.source}.cu": kernel.path.read_bytes()}
+        files |= {f"include/{header.name}": header.read_bytes() for header in iter_include()}
+        files |= {f"runtime/{header.name}": header.read_bytes() for header in sorted(RUNTIME.glob("*.hpp"))}
+    except OSError as error:
+        raise BuildError(f"{kernel.label}: cannot read {error.filename}: {error.strerror}") from error
+    return files

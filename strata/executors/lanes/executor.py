@@ -27,7 +27,9 @@ from strata.executors.lanes.build import FLAVOR_FLAGS, Built, build, find_compil
 from strata.executors.lanes.rules import Rule, parse_rule
 
 FLAVORS = tuple(FLAVOR_FLAGS)
-_ALIGN = 256   # of a buffer's first byte, as the CUDA allocator gives
+_MOST_THREADS = 1024  # of a block, as on a device
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+_ALIGN = 256  # of a buffer's first byte, as the CUDA allocator gives
 
 
 class HostBuffer:
@@ -92,9 +94,12 @@ class LanesExecutor:
 
     def build(self, kernel: Kernel) -> Image:
         built = build(kernel, self.flavor)
+        return Image(kernel, self.arch, self._digest(built), built.options, built.compiler.version)
+
+    def _digest(self, built: Built) -> str:
         if built not in self._digests:
             self._digests[built] = hashlib.sha256(built.path.read_bytes()).hexdigest()
-        return Image(kernel, self.arch, self._digests[built], built.options, built.compiler.version)
+        return self._digests[built]
 
     def array(self, host: np.ndarray, name: str = "") -> HostBuffer:
         buffer = HostBuffer(host.shape, host.dtype, name)
@@ -107,9 +112,14 @@ class LanesExecutor:
         return buffer
 
     def launch(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument]) -> Witness:
-        if min(grid) < 1:
-            raise LaunchError(f"{kernel.label}: grid {grid}, expected at least 1 in each direction")
-        image = self.build(kernel)
+        if any(not 1 <= n <= most for n, most in zip(grid, _MOST_BLOCKS, strict=True)):
+            raise LaunchError(f"{kernel.label}: grid {grid}, expected 1 to {_MOST_BLOCKS} blocks")
+        if not 1 <= kernel.block <= _MOST_THREADS or kernel.shared_bytes < 0:
+            raise LaunchError(
+                f"{kernel.label}: blocks of {kernel.block} threads and {kernel.shared_bytes} bytes,"
+                f" expected 1 to {_MOST_THREADS} threads"
+            )
+        built = build(kernel, self.flavor)
         values: list[bytes] = []
         regions: list[library.Region] = []
         for i, argument in enumerate(args):
@@ -133,12 +143,13 @@ class LanesExecutor:
             seed=0 if self.seed is None else (self.seed * 2 + 1),
             workers=min(self.threads, grid[0] * grid[1] * grid[2]),
         )
-        path = build(kernel, self.flavor).path
         if self.flavor == "sanitize":
-            finished = program.launch(path, request)
+            finished = program.launch(built.path, request)
         else:
-            finished = library.launch(path, request, self.progress)
-        return Witness(self.name, kernel.entry, self.arch, image.digest, grid, kernel.block, kernel.shared_bytes, finished)
+            finished = library.launch(built.path, request, self.progress)
+        return Witness(
+            self.name, kernel.entry, self.arch, self._digest(built), grid, kernel.block, kernel.shared_bytes, finished
+        )
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from strata.executors.base import LaunchError
+from strata.executors.base import ExecutorUnavailable, LaunchError
+from strata.executors.cache import VARIABLE
 from strata.executors.lanes.rules import Rule
 
 _MESSAGE_BYTES = 1024
@@ -74,7 +76,13 @@ class Request:
 
 @cache
 def _load(path: Path) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(path))
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        reason = str(error).removeprefix(f"{path}: ")
+        # Each library keeps 8 bytes of the loader's small reserve for fast thread-local variables.
+        hint = "too many kernels in one process" if "static TLS" in reason else f"{VARIABLE} names another place for them"
+        raise ExecutorUnavailable(f"a compiled kernel cannot be loaded from {path.parent}: {reason}; {hint}") from None
     library.strata_launch.argtypes = [ctypes.POINTER(_Request)]
     library.strata_launch.restype = ctypes.c_int
     return library
@@ -100,8 +108,8 @@ def check_values(entry: str, sizes: Sequence[int], values: Sequence[bytes]) -> N
 def launch(path: Path, request: Request, progress: Callable[[int], None] | None = None) -> int:
     """Run the kernel in the library `path`; returns how many blocks finished.
 
-    The work happens on other threads, so that Ctrl-C stops it between two blocks. Raises
-    LaunchError with the message of the first lane that broke a rule.
+    The work happens on other threads, so that Ctrl-C stops it at the next barrier or between two
+    blocks. Raises LaunchError with the message of the first lane that broke a rule.
     """
     library = _load(path)
     check_values(request.entry, parameter_sizes(path), request.values)
@@ -125,19 +133,26 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
     )
     status: list[int] = []
     thread = threading.Thread(target=lambda: status.append(library.strata_launch(ctypes.byref(c))))
-    thread.start()
     try:
+        thread.start()
         while thread.is_alive():
             thread.join(0.1)
             if progress is not None:
                 progress(int(c.finished))
     except BaseException:
         c.stop = 1
-        thread.join()
+        _outlast(thread)
         raise
     if status != [0]:
         raise LaunchError(c.message.decode(errors="replace") or f"{request.entry}: the launch ended with {status}")
     return int(c.finished)
+
+
+def _outlast(thread: threading.Thread) -> None:
+    """Wait for a thread that was told to stop, whatever is pressed meanwhile: it uses the caller's memory."""
+    while thread.is_alive():
+        with suppress(KeyboardInterrupt):
+            thread.join()
 
 
 def scalar_bytes(value: np.generic) -> bytes:

@@ -13,10 +13,16 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from strata.executors.base import LaunchError
+from strata.executors.base import ExecutorUnavailable, LaunchError
+from strata.executors.cache import VARIABLE
 from strata.executors.lanes.library import Request
 
-_HEADER = struct.Struct("<6I2Q3i2i")   # mirrored in runtime/program.hpp
+_HEADER = struct.Struct("<6I2Q3i2i")  # mirrored in runtime/program.hpp
+_OPTIONS = {
+    # Stacks that the sanitizer does not know, and memory that a stopped kernel leaves.
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:detect_stack_use_after_return=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
 
 
 def launch(path: Path, request: Request) -> int:
@@ -25,15 +31,19 @@ def launch(path: Path, request: Request) -> int:
     with tempfile.TemporaryDirectory(prefix="strata-") as directory:
         job, answer = Path(directory, "job"), Path(directory, "answer")
         job.write_bytes(_encode(request))
-        done = subprocess.run(
-            [str(path), str(job), str(answer)],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env=os.environ
-            | {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:detect_stack_use_after_return=0", "UBSAN_OPTIONS": "print_stacktrace=1"},
-        )
+        try:
+            done = subprocess.run(
+                [str(path), str(job), str(answer)],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                env=os.environ | _OPTIONS,
+            )
+        except OSError as error:
+            raise ExecutorUnavailable(
+                f"{path} cannot be run: {error.strerror}; {VARIABLE} names another place for compiled kernels"
+            ) from None
         if done.returncode != 0:
             raise LaunchError(_explain(request.entry, done.stderr, done.returncode))
         data = answer.read_bytes()

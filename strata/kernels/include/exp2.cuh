@@ -7,7 +7,8 @@
 // in fused multiply-adds. x < -126 gives +0, x >= 128 infinity, NaN the canonical NaN. Largest error
 // 0.83 ulp; exact at integers, since the constant term is fixed at 1. Coefficients: a Remez fit for
 // the relative error, then moved by a few ulp for the error of the evaluation itself.
-DEVICE float exp2_fma(float x) {
+template <bool MAY_BE_POSITIVE>
+DEVICE float exp2_polynomial(float x) {
   const float magic = 12582912.0f;   // 1.5 * 2^23: adding it rounds to an integer
   const float t = __fadd_rn(x, magic);
   const u32 n = float_to_bits(t) - 0x4b400000u;
@@ -21,6 +22,10 @@ DEVICE float exp2_fma(float x) {
   r = __fmaf_rn(r, f, 1.0f);
   r = bits_to_float(float_to_bits(r) + (n << 23));
   r = x < -126.0f ? 0.0f : r;
-  r = x >= 128.0f ? bits_to_float(0x7f800000u) : r;
+  if (MAY_BE_POSITIVE) r = x >= 128.0f ? bits_to_float(0x7f800000u) : r;
   return x != x ? bits_to_float(0x7fffffffu) : r;
 }
+
+DEVICE float exp2_fma(float x) { return exp2_polynomial<true>(x); }
+// The same bits for x <= 0 and NaN, as in a softmax; infinity is not looked for.
+DEVICE float exp2_not_positive(float x) { return exp2_polynomial<false>(x); }

@@ -47,5 +47,10 @@ DEVICE u32 int8_halves(u32 biased) {
   return half2_sub(raised, 0x64806480u);
 }
 
-// Nibbles at bits 0..3 and 16..19 of w, less 8, as exact halves: 1024 + n - 1032.
-DEVICE u32 nibble_halves(u32 w) { return half2_sub((w & 0x000f000fu) | 0x64006400u, 0x64086408u); }
+// Two nibbles of w less 8, as exact halves: those at bits 0..3 and 16..19, or (HIGH) 4..7 and 20..23.
+// 1024 + n is built from its bits and 1032 taken off; 1024 + 16 n is 16 (64 + n).
+template <bool HIGH>
+DEVICE u32 nibble_halves(u32 w) {
+  if (HIGH) return half2_fma(bits_and_or<0x00f000f0u>(w, 0x64006400u), 0x2c002c00u, 0xd480d480u);   // / 16 - 72
+  return half2_sub(bits_and_or<0x000f000fu>(w, 0x64006400u), 0x64086408u);
+}

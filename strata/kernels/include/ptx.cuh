@@ -52,6 +52,29 @@ DEVICE u32 half2_sub(u32 a, u32 b) {
 #endif
 }
 
+// fma.rn.f16x2, per half: a b + c with one rounding.
+DEVICE u32 half2_fma(u32 a, u32 b, u32 c) {
+#ifdef STRATA_LANES
+  return lanes::half2_fused(a, b, c);
+#else
+  u32 r;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+#endif
+}
+
+// lop3.b32: (a & MASK) | b in one instruction. An instruction holds one constant, so b is kept in a register.
+template <u32 MASK>
+DEVICE u32 bits_and_or(u32 a, u32 b) {
+#ifdef STRATA_LANES
+  return (a & MASK) | b;
+#else
+  u32 r;
+  asm("{ .reg .b32 kept; mov.b32 kept, %2; lop3.b32 %0, %1, %3, kept, 0xEA; }" : "=r"(r) : "r"(a), "r"(b), "n"(MASK));
+  return r;
+#endif
+}
+
 // prmt.b32: result byte i is byte (selector >> 4i & 7) of the eight bytes a (0..3) and b (4..7).
 template <u32 SELECTOR>
 DEVICE u32 byte_select(u32 a, u32 b) {

@@ -22,7 +22,7 @@ struct ByteState {
   u32 written_serial = 0;   // block that wrote it; anything else: nobody wrote it
   u32 write_epoch = 0, write_sync = 0, read_epoch = 0, read_sync = 0;
   u16 writer = 0, reader = 0;   // thread; or a whole warp, or several warps
-  u8 in_flight = 0;             // cp.async copies not waited for
+  bool in_flight = false;       // a cp.async copy that was not waited for
 };
 
 constexpr u16 kWholeWarp = 0x8000, kManyWarps = 0xffff;
@@ -54,7 +54,7 @@ inline void check_write(const u8* at, std::size_t n, Where where, bool start_of_
          i64(at - shadow->base) + i64(n), shadow->size);
   for (std::size_t i = offset; i < offset + n; ++i) {
     ByteState& b = shadow->bytes[i];
-    if (b.in_flight && !start_of_copy && b.writer != me->linear)
+    if (b.in_flight)   // the copy may land before or after
       fail(where, "race: shared byte %zu is written while a cp.async copy of thread %u is in flight", i, b.writer);
     if (b.write_epoch == block->epoch && b.writer != me->linear && !ordered(me, b.writer / kWarp, b.write_sync))
       fail(where, "race: shared byte %zu was written by thread %u with no barrier between", i, b.writer);
@@ -70,12 +70,8 @@ inline void check_write(const u8* at, std::size_t n, Where where, bool start_of_
     b.writer = u16(me->linear);
     b.write_epoch = block->epoch;
     b.write_sync = me->warp->sync;
-    if (start_of_copy) {
-      ++b.in_flight;
-    } else {
-      b.written_serial = block->serial;
-      b.in_flight = 0;
-    }
+    b.in_flight = start_of_copy;
+    if (!start_of_copy) b.written_serial = block->serial;
   }
 }
 
@@ -99,7 +95,9 @@ inline void check_read(const u8* at, std::size_t n, Where where) {
       b.reader = u16(me->linear);
     } else if (b.reader != kManyWarps) {
       const unsigned before = b.reader & kWholeWarp ? b.reader & 0x7fffu : b.reader / kWarp;
-      b.reader = before == warp ? u16(kWholeWarp | warp) : kManyWarps;
+      // Reads of this warp before its last __syncwarp are ordered before whatever it does now.
+      if (ordered(me, before, b.read_sync)) b.reader = u16(me->linear);
+      else b.reader = before == warp ? u16(kWholeWarp | warp) : kManyWarps;
     }
     b.read_epoch = block->epoch;
     b.read_sync = me->warp->sync;
@@ -113,13 +111,15 @@ inline void check_landed(const u8* at, std::size_t n) {
   Block* block = me->block;
   for (std::size_t i = at - block->shadow->base, end = i + n; i < end; ++i) {
     ByteState& b = block->shadow->bytes[i];
-    if (b.in_flight) --b.in_flight;
+    b.in_flight = false;
     b.written_serial = block->serial;
     b.writer = u16(me->linear);
     b.write_epoch = block->epoch;
     b.write_sync = me->warp->sync;
   }
 }
+
+inline u64 distance(const u8* p, const Extent& e) { return p < e.base ? u64(e.base - p) : u64(p - e.base); }
 
 inline void check_global(const void* at, std::size_t n, bool write, Where where) {
   if constexpr (!kChecked) return;
@@ -133,7 +133,7 @@ inline void check_global(const void* at, std::size_t n, bool write, Where where)
       if (write && !e.writable) fail(where, "write to the input %s", e.name);
       return;
     }
-    if (!nearest || std::llabs(p - e.base) < std::llabs(p - nearest->base)) nearest = &e;
+    if (!nearest || distance(p, e) < distance(p, *nearest)) nearest = &e;
   }
   if (!nearest) fail(where, "global access, and the launch has no buffers");
   fail(where, "global memory out of range: bytes %lld..%lld of %s, which has %llu", i64(p - nearest->base),

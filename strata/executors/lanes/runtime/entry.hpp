@@ -64,7 +64,11 @@ struct StrataRequest {
 
 #ifdef STRATA_PROGRAM
 #define STRATA_MAIN \
-  int main(int argc, char** argv) { return lanes::program<StrataRequest>(argc, argv, strata_launch); }
+  int main(int argc, char** argv) {                                                   \
+    std::vector<int> sizes(strata_arity());                                            \
+    strata_sizes(sizes.data());                                                        \
+    return lanes::program<StrataRequest>(argc, argv, sizes, strata_launch);            \
+  }
 #else
 #define STRATA_MAIN
 #endif

@@ -47,7 +47,10 @@ inline float half_to_float(std::uint16_t h) {
   return _cvtsh_ss(h);
 #else
   const std::uint32_t sign = std::uint32_t(h & 0x8000u) << 16, magnitude = h & 0x7fffu;
-  if (magnitude >= 0x7c00u) return bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  if (magnitude >= 0x7c00u) {   // NaN becomes quiet, as F16C makes it
+    const std::uint32_t quiet = magnitude > 0x7c00u ? 0x400000u : 0u;
+    return bit_cast<float>(sign | 0x7f800000u | quiet | (magnitude & 0x3ffu) << 13);
+  }
   // Place exponent and fraction, then multiply by 2^112: exact, subnormals included.
   return bit_cast<float>(bit_cast<std::uint32_t>(bit_cast<float>(magnitude << 13) * 0x1p112f) | sign);
 #endif
@@ -87,6 +90,39 @@ inline std::uint32_t half2_difference(std::uint32_t a, std::uint32_t b) {
 #endif
   return floats_to_half2(half_to_float(std::uint16_t(a)) - half_to_float(std::uint16_t(b)),
                          half_to_float(std::uint16_t(a >> 16)) - half_to_float(std::uint16_t(b >> 16)));
+}
+
+// a b + c per half, rounded once: the product of two halves is exact in fp32, and fp64 holds its sum
+// with a third half (22 bits and 11, at most 2^-48 to 2^33 apart: 81 bits would be needed only where
+// one side is far below the other's last bit, and there rounding to odd decides as the exact sum does).
+inline std::uint16_t half_fused(std::uint16_t a, std::uint16_t b, std::uint16_t c) {
+  const double p = double(half_to_float(a)) * half_to_float(b), q = half_to_float(c);
+  double s = p + q;
+  if (s != s) return kCanonicalHalfNaN;
+  const double t = s - p, lost = (p - (s - t)) + (q - t);
+  if (lost != 0 && s - s == 0) {   // to odd: the last bit of an inexact sum is one
+    std::uint64_t bits = bit_cast<std::uint64_t>(s);
+    if (!(bits & 1)) bits += (lost > 0) == (s > 0) ? 1 : std::uint64_t(-1);
+    s = bit_cast<double>(bits);
+  }
+  float f = float(s);
+  if (double(f) != s && s - s == 0) {   // and once more, to fp32
+    std::uint32_t bits = bit_cast<std::uint32_t>(f);
+    if (!(bits & 1)) bits += ((double(f) < s) == (s > 0)) ? 1 : std::uint32_t(-1);
+    f = bit_cast<float>(bits);
+  }
+  return float_to_half(f);
+}
+inline std::uint32_t half2_fused(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+#if defined(__F16C__) && defined(__FMA__)
+  const __m128 f = _mm_fmadd_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(int(a))), _mm_cvtph_ps(_mm_cvtsi32_si128(int(b))),
+                                _mm_cvtph_ps(_mm_cvtsi32_si128(int(c))));
+  const __m128i h = _mm_cvtps_ph(f, 0);
+  // An fp32 result that is a half is the half nearest to the exact sum; NaN compares unequal.
+  if (_mm_movemask_ps(_mm_cmpneq_ps(_mm_cvtph_ps(h), f)) == 0) return std::uint32_t(_mm_cvtsi128_si32(h));
+#endif
+  return std::uint32_t(half_fused(std::uint16_t(a), std::uint16_t(b), std::uint16_t(c))) |
+         std::uint32_t(half_fused(std::uint16_t(a >> 16), std::uint16_t(b >> 16), std::uint16_t(c >> 16))) << 16;
 }
 
 // Byte i of the result is byte (selector >> 4i & 7) of the eight bytes of a and b.

@@ -2,6 +2,7 @@
 // Included once, by the generated translation unit.
 #pragma once
 
+#include <algorithm>
 #include <csignal>
 #include <cstdarg>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <new>
 #include <numeric>
 #include <sys/mman.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -31,7 +33,6 @@
 asm(R"(
 .text
 .globl strata_lanes_switch
-.type strata_lanes_switch,@function
 strata_lanes_switch:
   pushq %rbp
   pushq %rbx
@@ -48,7 +49,6 @@ strata_lanes_switch:
   popq %rbx
   popq %rbp
   ret
-.size strata_lanes_switch,.-strata_lanes_switch
 )");
 #elif defined(__aarch64__)
 // Saves x19-x30 and d8-d15, the callee-saved registers of AAPCS64.
@@ -89,9 +89,9 @@ strata_lanes_switch:
 
 namespace lanes {
 
-constexpr std::size_t kPage = 4096;
-// 17 pages apart, so that the tops of 256 stacks do not share one set of the second-level cache.
-constexpr std::size_t kStack = 32 * kPage, kStackStride = kStack + kPage;
+inline const std::size_t kPage = std::size_t(sysconf(_SC_PAGESIZE));
+// An odd number of pages apart, so that the tops of 256 stacks do not share one set of the second-level cache.
+inline const std::size_t kStack = 128 * 1024, kStackStride = kStack + kPage;
 
 inline void leave_block(Block* block) {
   void* unused;
@@ -190,11 +190,12 @@ void block_barrier(Where at) {
     fail(at, "__syncthreads after %u threads of the block have exited", block->threads - block->alive);
   if (block->arrived == 0)
     block->barrier_at = at;
-  else if (block->barrier_at.line() != at.line())
+  else if (!same_place(block->barrier_at, at))
     fail(at, "divergence at a barrier: this thread is at line %u, others wait at line %u", unsigned(at.line()),
          unsigned(block->barrier_at.line()));
   if (++block->arrived == block->alive) {
     block->arrived = 0;
+    if (block->launch->stop->load(std::memory_order_relaxed)) leave_block(block);   // Ctrl-C, or a fault elsewhere
     ++block->epoch;
     for (unsigned w = 0; w < block->warps; ++w) {
       block->warp[w].ready = block->warp[w].alive;
@@ -254,6 +255,7 @@ struct Worker {
     mprotect(shared + kPage + pages, kPage, PROT_NONE);
     block.shared_bytes = (launch->shared_bytes + 15) / 16 * 16;
     block.shared = shared + kPage + pages - block.shared_bytes;
+    block.stacks = stacks;
     block.launch = launch;
     block.grid = launch->grid;
     block.dim = launch->dim;
@@ -284,7 +286,7 @@ struct Worker {
     for (unsigned w = 0; w < block.warps; ++w) {
       Warp& here = warp[w];
       const unsigned lanes_here = block.threads - w * kWarp < kWarp ? block.threads - w * kWarp : kWarp;
-      here.alive = here.ready = lanes_here == kWarp ? kAllLanes : (1u << lanes_here) - 1;
+      here.all = here.alive = here.ready = lanes_here == kWarp ? kAllLanes : (1u << lanes_here) - 1;
       here.sync = 0;
       here.lanes = &lane[w * kWarp];
       here.mma = &mma[w * kMaxMma];
@@ -327,11 +329,12 @@ struct Worker {
 };
 
 // A fault inside a lane becomes an error of the launch instead of the end of the process.
-inline struct sigaction before_segv, before_bus;
+constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+inline struct sigaction before_fault[4];
 inline void on_fault(int signal, siginfo_t* info, void* context) {
   Lane* me = current;
   if (me == nullptr) {   // not ours: hand it on
-    const struct sigaction& before = signal == SIGSEGV ? before_segv : before_bus;
+    const struct sigaction& before = before_fault[std::find(kFaults, kFaults + 3, signal) - kFaults];
     if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(signal, info, context);
     ::signal(signal, before.sa_handler == SIG_IGN ? SIG_DFL : before.sa_handler);
     return;
@@ -339,8 +342,14 @@ inline void on_fault(int signal, siginfo_t* info, void* context) {
   char text[200];
   const u8* address = static_cast<const u8*>(info->si_addr);
   const Block* block = me->block;
-  const i64 past = address - block->shared;
-  if (past >= -i64(kPage) && past < i64(block->shared_bytes + kPage))
+  const i64 past = address - block->shared, deep = address - block->stacks;
+  if (signal == SIGFPE)
+    std::snprintf(text, sizeof text, "integer division by zero (the line is the last instruction known)");
+  else if (signal == SIGILL)
+    std::snprintf(text, sizeof text, "a trap or an illegal instruction (the line is the last instruction known)");
+  else if (deep >= 0 && deep < i64(block->threads * kStackStride))
+    std::snprintf(text, sizeof text, "stack overflow: a lane has %zu bytes (the line is the last instruction known)", kStack);
+  else if (past >= -i64(kPage) && past < i64(block->shared_bytes + kPage))
     std::snprintf(text, sizeof text, "shared memory out of range: byte %lld of %zu (the line is the last instruction known)",
                   past, block->shared_bytes);
   else
@@ -349,7 +358,7 @@ inline void on_fault(int signal, siginfo_t* info, void* context) {
   leave_block(me->block);
 }
 
-inline void work(Launch* launch, const std::vector<u64>* order) {
+inline void work(Launch* launch, const std::vector<u64>* order) try {
   plain_arithmetic();
 #if !defined(__SANITIZE_ADDRESS__)
   std::vector<u8> alternate(64 * 1024);
@@ -366,13 +375,18 @@ inline void work(Launch* launch, const std::vector<u64>* order) {
       const Index id{unsigned(b % launch->grid.x), unsigned(b / launch->grid.x % launch->grid.y),
                      unsigned(b / launch->grid.x / launch->grid.y)};
       worker.run(id, launch->seed ? launch->seed * 0x9e3779b97f4a7c15ull + b + 1 : 0);
-      if (!launch->faulted->load()) launch->finished->fetch_add(1);
+      if (!launch->stop->load()) launch->finished->fetch_add(1);
     }
   }
 #if !defined(__SANITIZE_ADDRESS__)
   stack.ss_flags = SS_DISABLE;
   sigaltstack(&stack, nullptr);
 #endif
+} catch (const std::exception& e) {   // no memory for the stacks or for shared memory
+  int expected = 0;
+  if (launch->faulted->compare_exchange_strong(expected, 1))
+    std::snprintf(launch->message, launch->message_bytes, "%s: a worker could not start: %s", launch->entry, e.what());
+  launch->stop->store(1);
 }
 
 inline void run(Launch* launch) {
@@ -380,8 +394,7 @@ inline void run(Launch* launch) {
   struct sigaction action{};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  sigaction(SIGSEGV, &action, &before_segv);
-  sigaction(SIGBUS, &action, &before_bus);
+  for (int i = 0; i < 4; ++i) sigaction(kFaults[i], &action, &before_fault[i]);
 #endif
   std::vector<u64> order;
   if (launch->seed) {   // blocks in a permuted order too
@@ -391,11 +404,14 @@ inline void run(Launch* launch) {
     for (u64 i = order.size(); i > 1; --i) std::swap(order[i - 1], order[next_random(state) % i]);
   }
   std::vector<std::thread> threads;
-  for (int i = 0; i < launch->workers; ++i) threads.emplace_back(work, launch, &order);
+  try {
+    for (int i = 0; i < launch->workers; ++i) threads.emplace_back(work, launch, &order);
+  } catch (const std::system_error&) {   // fewer threads do the same work
+    if (threads.empty()) work(launch, &order);
+  }
   for (std::thread& thread : threads) thread.join();
 #if !defined(__SANITIZE_ADDRESS__)
-  sigaction(SIGSEGV, &before_segv, nullptr);
-  sigaction(SIGBUS, &before_bus, nullptr);
+  for (int i = 0; i < 4; ++i) sigaction(kFaults[i], &before_fault[i], nullptr);
 #endif
 }
 

@@ -27,7 +27,6 @@ using Where = std::source_location;
 
 constexpr int kWarp = 32;
 constexpr u32 kAllLanes = 0xffffffffu;
-constexpr int kMaxThreads = 1024;
 constexpr int kMaxAsync = 96;        // cp.async copies one lane may have in flight
 constexpr int kMaxMma = 32;          // matrix instructions queued before a join
 constexpr u8 kSharedPoison = 0xff;   // a NaN as fp16, fp32 and fp64, -1 as an integer
@@ -98,7 +97,8 @@ struct alignas(64) MmaEntry {
 
 struct Warp {
   u32 ready = 0, alive = 0;
-  u32 sync = 0;     // counts completed __syncwarp, for the race check
+  u32 all = 0;      // lanes the warp starts with: fewer than 32 in the last warp of an odd block
+  u32 sync = 0;     // counts completed __syncwarp of all lanes, for the race check
   Lane* lanes = nullptr;
   void* payload[kWarp];
   Gather gather[kWarp];
@@ -120,7 +120,8 @@ struct Block {
   Lane* lane = nullptr;
   Warp* warp = nullptr;
   u8* shared = nullptr;
-  std::size_t shared_bytes = 0;
+  std::size_t shared_bytes = 0;   // what the launch asked for, rounded up to 16
+  const u8* stacks = nullptr;     // of all lanes
   void* outside = nullptr;   // the worker's own stack
   u64 random = 0;            // 0: lanes in order
   u32 epoch = 0, serial = 0; // barrier intervals and blocks, counted over the worker's life
@@ -163,7 +164,7 @@ struct Launch {
 #endif
 inline thread_local Lane* current STRATA_TLS = nullptr;
 
-extern "C" void strata_lanes_switch(void** save, void* to);
+extern "C" void strata_lanes_switch(void** save, void* to) asm("strata_lanes_switch");
 
 // Ends the launch with a message that names kernel, block, thread and line.
 [[noreturn]] void fail(Where at, const char* format, ...) __attribute__((format(printf, 2, 3)));
@@ -188,6 +189,9 @@ inline void yield(Lane* me) {
   strata_lanes_switch(&me->stack, next->stack);
 }
 
+// Two calls of one line are two instructions.
+inline bool same_place(const Where& a, const Where& b) { return a.line() == b.line() && a.column() == b.column(); }
+
 [[noreturn]] void different_instructions(Lane* me, Kind kind, u32 mask, Where at, const Gather& gather);
 
 // Meets the lanes of `mask` at one warp-level instruction. `work(payloads)` runs once, on the last
@@ -203,7 +207,7 @@ inline void rendezvous(Kind kind, u32 mask, Payload* payload, Where at, Work&& w
     gather.mask = mask;
     gather.kind = kind;
     gather.at = at;
-  } else if (gather.mask != mask || gather.kind != kind || gather.at.line() != at.line()) {
+  } else if (gather.mask != mask || gather.kind != kind || !same_place(gather.at, at)) {
     different_instructions(me, kind, mask, at, gather);
   }
   warp->payload[me->id] = payload;

@@ -26,9 +26,17 @@ struct Job {
   std::vector<void*> args;
 };
 
-// `prepare` fills the request that `launch` takes; returns the exit status.
+inline int wrong_arguments(int given, const std::vector<int>& sizes) {
+  std::fprintf(stderr, "the launch gives %d arguments, the kernel has %zu parameters of", given, sizes.size());
+  for (int size : sizes) std::fprintf(stderr, " %d", size);
+  std::fprintf(stderr, " bytes\n");
+  return 3;
+}
+
+// Reads the launch argv[1], runs it by `launch`, writes the buffers to argv[2]; returns the exit status.
+// sizes: bytes of each parameter of the kernel.
 template <class Request, class Launch>
-inline int program(int argc, char** argv, Launch&& launch) {
+inline int program(int argc, char** argv, const std::vector<int>& sizes, Launch&& launch) {
   if (argc != 3) return 3;
   std::FILE* in = std::fopen(argv[1], "rb");
   if (!in) return 3;
@@ -46,9 +54,11 @@ inline int program(int argc, char** argv, Launch&& launch) {
   std::vector<int> region;
   for (int i = 0; i < request->n_args; ++i) {
     region.push_back(read<int>(in));
-    read<unsigned>(in);
+    const int bytes = read<int>(in);
+    if (i >= int(sizes.size()) || bytes != sizes[i]) return wrong_arguments(request->n_args, sizes);
     job.values.push_back(read<u64>(in));
   }
+  if (request->n_args != int(sizes.size())) return wrong_arguments(request->n_args, sizes);
   for (int i = 0; i < request->n_extents; ++i) {
     const u64 bytes = read<u64>(in);
     struct Name {

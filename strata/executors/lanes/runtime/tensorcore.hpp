@@ -333,6 +333,12 @@ struct Accumulators {
   F16* of(float* const* d) {
     for (int i = 0; i < kSlots; ++i)
       if (owner[i] && std::memcmp(owner[i], d, kWarp * sizeof *d) == 0) return c[i];
+    // Lanes may index their accumulators differently; then one lane's array lies in two slots.
+    for (int i = 0; i < kSlots; ++i) {
+      int shared = 0;
+      for (int lane = 0; owner[i] && lane < kWarp; ++lane) shared |= owner[i][lane] == d[lane];
+      if (shared) exchange(i, false), owner[i] = nullptr;
+    }
     const int slot = turn++ % kSlots;
     if (owner[slot]) exchange(slot, false);
     owner[slot] = d;

@@ -79,9 +79,10 @@ struct Shared {
 template <class T>
 inline Shared<T> shared_array(int byte_offset, int count, lanes::Where at = lanes::Where::current()) {
   lanes::Block* block = lanes::current->block;
-  if (size_t(byte_offset) + size_t(count) * sizeof(T) > block->shared_bytes)
+  const size_t asked = block->launch->shared_bytes;
+  if (byte_offset < 0 || count < 0 || size_t(byte_offset) + size_t(count) * sizeof(T) > asked)
     lanes::fail(at, "shared memory out of range: an array of %d elements at byte %d, and the launch asked for %zu bytes", count,
-                byte_offset, block->shared_bytes);
+                byte_offset, asked);
   return {reinterpret_cast<T*>(block->shared + byte_offset), count};
 }
 
@@ -143,48 +144,60 @@ inline void __syncthreads(lanes::Where at = lanes::Where::current()) { lanes::bl
 inline void __syncwarp(u32 mask = lanes::kAllLanes, lanes::Where at = lanes::Where::current()) {
   lanes::Warp* warp = lanes::current->warp;
   lanes::rendezvous(lanes::Kind::syncwarp, mask, warp, at, [&](lanes::Warp**) {
-    if (mask == lanes::kAllLanes) ++warp->sync;
+    if ((mask & warp->all) == warp->all) ++warp->sync;
   });
 }
 
 namespace lanes {
+// out of lane i = value of lane `from`, which lane i computed as PTX's shfl.sync does: an operand of
+// five bits, segments of `width` lanes, and its own value when the source lies outside.
 template <class T>
-struct Shuffle {
-  T value, out;
-  int argument;
-};
-// out of lane i = value of lane source(i, its argument), or its own when that leaves the segment.
-template <class T, class Source>
-inline T shuffle(u32 mask, T value, int argument, int width, Where at, Source&& source) {
-  Shuffle<T> mine{value, value, argument};
-  rendezvous(Kind::shuffle, mask, &mine, at, [&](Shuffle<T>** all) {
+inline T shuffle(u32 mask, T value, bool inside, int from, Where at) {
+  struct Shuffle {
+    T value, out;
+    int from;
+  } mine{value, value, inside ? from : int(current->id)};
+  rendezvous(Kind::shuffle, mask, &mine, at, [&](Shuffle** all) {
     for (int i = 0; i < kWarp; ++i) {
       if (!(mask >> i & 1)) continue;
-      const int first = i / width * width, from = source(i, first, all[i]->argument);
-      if (from < first || from >= first + width) continue;
+      const int from = all[i]->from;
       if (!(mask >> from & 1)) fail(at, "shuffle: lane %d reads lane %d, which is not in the mask %08x", i, from, mask);
       all[i]->out = all[from]->value;
     }
   });
   return mine.out;
 }
+// The first and last lane of the caller's segment.
+struct Segment {
+  int first, last;
+};
+inline Segment segment(int width, Where at) {
+  if (width < 1 || width > kWarp || (width & (width - 1)))
+    fail(at, "shuffle: the width is %d, expected a power of two up to 32", width);
+  const int first = int(current->id) & -width;
+  return {first, first + width - 1};
+}
 }  // namespace lanes
 
+// Lanes of earlier segments can be read, of later ones not.
 template <class T>
 inline T __shfl_xor_sync(u32 mask, T v, int lane_mask, int width = 32, lanes::Where at = lanes::Where::current()) {
-  return lanes::shuffle(mask, v, lane_mask, width, at, [](int i, int, int a) { return i ^ a; });
+  const int from = int(lanes::current->id) ^ (lane_mask & 31);
+  return lanes::shuffle(mask, v, from <= lanes::segment(width, at).last, from, at);
 }
 template <class T>
 inline T __shfl_sync(u32 mask, T v, int source, int width = 32, lanes::Where at = lanes::Where::current()) {
-  return lanes::shuffle(mask, v, source, width, at, [width](int, int first, int a) { return first + (a & (width - 1)); });
+  return lanes::shuffle(mask, v, true, lanes::segment(width, at).first | (source & (width - 1)), at);
 }
 template <class T>
-inline T __shfl_up_sync(u32 mask, T v, int by, int width = 32, lanes::Where at = lanes::Where::current()) {
-  return lanes::shuffle(mask, v, by, width, at, [](int i, int, int a) { return i - a; });
+inline T __shfl_up_sync(u32 mask, T v, u32 by, int width = 32, lanes::Where at = lanes::Where::current()) {
+  const int from = int(lanes::current->id) - int(by & 31);
+  return lanes::shuffle(mask, v, from >= lanes::segment(width, at).first, from, at);
 }
 template <class T>
-inline T __shfl_down_sync(u32 mask, T v, int by, int width = 32, lanes::Where at = lanes::Where::current()) {
-  return lanes::shuffle(mask, v, by, width, at, [](int i, int, int a) { return i + a; });
+inline T __shfl_down_sync(u32 mask, T v, u32 by, int width = 32, lanes::Where at = lanes::Where::current()) {
+  const int from = int(lanes::current->id) + int(by & 31);
+  return lanes::shuffle(mask, v, from <= lanes::segment(width, at).last, from, at);
 }
 
 inline u32 __ballot_sync(u32 mask, int predicate, lanes::Where at = lanes::Where::current()) {
