@@ -10,6 +10,7 @@ from pathlib import Path as FilePath
 from rich.console import Console
 from rich.table import Table
 
+import validation.blas_threads  # noqa: F401  before anything imports NumPy
 from strata.executors import NAMES as EXECUTORS
 from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS

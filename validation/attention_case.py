@@ -97,7 +97,9 @@ def run(
     base = PATHS[path.baseline] if path.baseline else None
     if base is not None:
         with found.timed("old"):
-            second = memo.get("old", (case, base, executor), lambda: operations[base.operation].run(executor, base, inputs))
+            second = memo.get(
+                "old", (case, base, executor), lambda: operations[base.operation].run(executor, base, inputs)
+            )
         old = second.out
         found.checks += [
             holds("baseline guards", second.guards_ok, "the baseline overwrote memory around a buffer"),

@@ -14,8 +14,8 @@ import numpy as np
 from strata.executors.base import Executor, StrataError
 from strata.kernels.pool import MODE_FORMATS, Pool
 from validation import planes
-from validation.captured import capture as captures
-from validation.captured.capture import Capture
+from validation.captured import archive
+from validation.captured.archive import Capture
 from validation.cases import Case, CaseError
 from validation.pack_case import ROTATED, pack
 from validation.planes import Cells
@@ -29,7 +29,7 @@ PACKERS = ("kernel", "reference", "gguf")
 @lru_cache(maxsize=1)
 def load(file: FilePath) -> Capture:
     """The capture in a file; the last one is kept."""
-    return captures.load(file)
+    return archive.load(file)
 
 
 def build_captured(case: Case, mode: str, executor: Executor, file: FilePath | None) -> Inputs:

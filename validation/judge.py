@@ -120,9 +120,7 @@ def figures(new: np.ndarray, old: np.ndarray | None, reference: Reference) -> di
     return out
 
 
-def witnessed(
-    executor: Executor, witnesses: Sequence[Witness], blocks: int | None, images: Mapping[str, str]
-) -> Check:
+def witnessed(executor: Executor, witnesses: Sequence[Witness], blocks: int | None, images: Mapping[str, str]) -> Check:
     """EXACT when launches happened, on this executor, from the right images, block for block.
 
     blocks: how many blocks the case needs in all, None where only the launches' own grids are known;

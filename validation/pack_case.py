@@ -42,9 +42,7 @@ def run(case: Case, path: Path, executor: Executor, settings: Settings, packing:
     found = Findings()
     mode, page_size = path.mode, case.page_size
     with found.timed("data"):
-        k, v = (
-            pack_values.draw(case.recipe, case.stream(name), case.context, case.n_head_kv) for name in ("k", "v")
-        )
+        k, v = (pack_values.draw(case.recipe, case.stream(name), case.context, case.n_head_kv) for name in ("k", "v"))
         table, pages = page_table(case.stream("pages"), find(case.recipe).pages, case.context, page_size)
         empty = kv_pack.empty_pool(mode, pages, page_size, case.n_head_kv, table)
     with found.timed("new"):
@@ -54,12 +52,14 @@ def run(case: Case, path: Path, executor: Executor, settings: Settings, packing:
         parts = _in_parts(case, kernels, executor, empty, k, v)
     with found.timed("reference"):
         stored = [reference.hadamard32(x) if turned else x for x, turned in zip((k, v), ROTATED[mode], strict=True)]
-        cells = [planes.pack(x, form) for x, form in zip(stored, MODE_FORMATS[mode], strict=True)]
-        want = place(*cells, mode, table, pages, page_size, onto=empty)
+        keys, rows = (planes.pack(x, form) for x, form in zip(stored, MODE_FORMATS[mode], strict=True))
+        want = place(keys, rows, mode, table, pages, page_size, onto=empty)
         resident = table[np.arange(case.context) // page_size] >= 0
         lost = sum(reference.lost(x[resident], form) for x, form in zip(stored, MODE_FORMATS[mode], strict=True))
     with found.timed("verdict"):
-        entries = {f"kv_pack_{form}" for form in MODE_FORMATS[mode]} | ({"hadamard_256"} if any(ROTATED[mode]) else set())
+        entries = {f"kv_pack_{form}" for form in MODE_FORMATS[mode]} | (
+            {"hadamard_256"} if any(ROTATED[mode]) else set()
+        )
         images = {entry: executor.build(kv_pack.kernel(entry)).digest for entry in sorted(entries)}
         found.checks += [
             _decides(same_pool("bytes", made.pool, want)),
@@ -75,7 +75,9 @@ def run(case: Case, path: Path, executor: Executor, settings: Settings, packing:
     return found
 
 
-def pack(executor: Executor, mode: str, k: np.ndarray, v: np.ndarray, page_size: int, table: np.ndarray, pages: int) -> Pool:
+def pack(
+    executor: Executor, mode: str, k: np.ndarray, v: np.ndarray, page_size: int, table: np.ndarray, pages: int
+) -> Pool:
     """The pool that the kernel under test makes of float32 k and v [cells, kv, 256], not rotated."""
     return kv_pack.pack(executor, mode, k, v, page_size=page_size, table=table, pages=pages).pool
 
@@ -122,4 +124,3 @@ def _rotation(kernels: Packing, executor: Executor, x: np.ndarray) -> list[Check
     got, exact = kernels.hadamard(executor, x), reference.hadamard(x)
     bound = np.broadcast_to(bounds.hadamard(x), x.shape)
     return [identical("rotation", got, reference.hadamard32(x)), within("rotation to FP64", got, exact, bound)]
-

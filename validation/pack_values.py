@@ -33,7 +33,7 @@ def _powers(stream: Stream, low: int, high: int, shape: tuple[int, ...]) -> np.n
 def _decades(stream: Stream, shape: tuple[int, int, int]) -> np.ndarray:
     groups = (*shape[:2], HEAD_DIM // Q4_BLOCK)
     scale = _powers(stream.child("powers"), LOWEST, HIGHEST, groups).repeat(Q4_BLOCK, axis=-1)
-    return stream.child("values").normals(shape).astype(np.float64) * scale
+    return np.asarray(stream.child("values").normals(shape).astype(np.float64) * scale)
 
 
 def _ties(stream: Stream, shape: tuple[int, int, int]) -> np.ndarray:

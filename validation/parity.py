@@ -19,9 +19,9 @@ from strata.kernels.paths import Path, select
 from validation import profiles
 from validation.captured_case import load as load_capture
 from validation.cases import Case
-from validation.profiles import Entry
 from validation.prebuild import Prebuild
 from validation.predict import DEFAULT_RULE
+from validation.profiles import Entry
 from validation.recipes import find
 from validation.report.progress import Reporter
 from validation.report.run_file import SCHEMA, RunFile
@@ -194,4 +194,6 @@ def _heading(record: Run) -> str:
     said = ", ".join(f"{name} {facts[name]}" for name in names if name in facts)
     if record.stations.lanes:
         said += f", rule {record.stations.rule}"
+    if facts.get("instead_of_cuda"):
+        said += f"; no card: {facts['instead_of_cuda']}"
     return f"{len(record.jobs)} cases on {record.stations.first.name} ({said}), prediction {record.settings.predict}"

@@ -18,9 +18,12 @@ _CODE_EXPONENT = {"fp16": 0, "int8": 6, "q4_0": 1}
 
 _FP16_BIAS = 15
 _FP16_MANTISSA = 10
+_FP16_EXPONENT = 0x7C00
 _SIGN_BIT = 0x8000
 #: Scales of every class of FP16: zeros, subnormals, the smallest normal, ones, the largest.
 EXTREME_SCALES = (0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x83FF, 0x0400, 0x8400, 0x3C00, 0xB801, 0x7BFF, 0xFBFF)
+#: Infinities and NaN with several payloads.
+NOT_FINITE = (0x7C00, 0xFC00, 0x7E00, 0xFE00, 0x7C01, 0x7FFF)
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,10 @@ class Cells:
         rows = self.data[cells, head]
         if self.scale is not None:
             scale = np.sign(self.scale[cells, head]).repeat(INT8_GROUP, axis=-1)
-            return (np.sign(rows) * scale).astype(np.int8)
+            return np.asarray(np.sign(rows) * scale, dtype=np.int8)
         with np.errstate(invalid="ignore"):
             values = kv_pack.unpack_q4_0(rows) if rows.dtype == np.uint8 else rows
-            return np.sign(values).astype(np.int8)
+            return np.asarray(np.sign(values), dtype=np.int8)
 
 
 def draw(stream: Stream, plane: Plane, form: str, cells: int, heads: int) -> Cells:
@@ -78,7 +81,7 @@ def _scales(stream: Stream, plane: Plane, form: str, groups: tuple[int, int, int
     if plane.sign is Sign.BY_GROUP:
         policy = (np.arange(groups[1])[:, None] + np.arange(groups[2])) % 3
         negative = np.where(policy == 0, 1, np.where(policy == 1, 0, negative))
-    return (bits + negative * _SIGN_BIT).astype(np.uint16).view(np.float16)
+    return np.asarray(bits + negative * _SIGN_BIT, dtype=np.uint16).view(np.float16)
 
 
 def _coded(stream: Stream, form: str, scale: np.ndarray) -> Cells:
@@ -99,17 +102,27 @@ def _coded(stream: Stream, form: str, scale: np.ndarray) -> Cells:
 
 
 def _any_bits(stream: Stream, form: str, cells: int, heads: int) -> Cells:
-    """Random bytes. One group in 16 keeps a random scale; the others are tamed, else all would be NaN."""
+    """Tame values; one scale (of FP16, one value) in 64 is any finite one, one in 2**15 is not finite.
+
+    More of those, and every output of a long list would be NaN.
+    """
     groups = (cells, heads, HEAD_DIM // GROUP[form])
-    wild = stream.child("wild").octets((*groups, 2)).view(np.uint16)[..., 0]
-    tame = _scales(stream, Plane(), form, groups).view(np.uint16)
-    scale = np.where(stream.child("keep").below(256, groups) == 0, wild, tame).astype(np.uint16).view(np.float16)
-    cells_ = _coded(stream, form, scale)
+    scale = _scales(stream, Plane(), form, groups)
     if form == "fp16":
-        keep = stream.child("keep elements").below(1 << 14, cells_.data.shape) == 0
-        noise = stream.child("elements").octets((*cells_.data.shape, 2)).view(np.float16)[..., 0]
-        return Cells(np.where(keep, noise, cells_.data))
-    return cells_
+        data = _coded(stream, form, scale).data
+        return Cells(_wild_halves(stream, data))
+    return _coded(stream, form, _wild_halves(stream, scale))
+
+
+def _wild_halves(stream: Stream, tame: np.ndarray) -> np.ndarray:
+    """float16 like `tame`, some elements replaced by random finite bits, fewer by infinities and NaN."""
+    wild = stream.child("wild").octets((*tame.shape, 2)).view("<u2")[..., 0].astype(np.uint16)
+    # The largest exponent is that of infinities and NaN: one bit less is finite.
+    wild = np.where(wild & _FP16_EXPONENT == _FP16_EXPONENT, wild ^ (1 << _FP16_MANTISSA), wild)
+    bits = np.where(stream.child("any").below(1 << 6, tame.shape) == 0, wild, tame.view(np.uint16))
+    special = np.array(NOT_FINITE, dtype=np.uint16)[stream.child("which").below(len(NOT_FINITE), tame.shape)]
+    bits = np.where(stream.child("special").below(1 << 15, tame.shape) == 0, special, bits)
+    return np.asarray(bits, dtype=np.uint16).view(np.float16)
 
 
 def climb_signs(stream: Stream, heads: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from validation.cases import Case, CaseError
 from validation.draws import Stream
 from validation.planes import Cells
 from validation.recipes import Aim, Pages, Recipe, Widths, find
+from validation.reference.kv_pack import Q4_BYTES
 
 #: Logical pages past the last cell. They map to a poisoned physical page; ids past a row's width
 #: point there, so a kernel that follows one reads NaN instead of faulting.
@@ -105,18 +106,24 @@ def place(
     here = page >= 0
     page, slot = page[here], (logical % page_size)[here]
 
-    def spread(source: np.ndarray | None, base: np.ndarray | None) -> np.ndarray | None:
-        if source is None:
-            return None
+    def spread(source: np.ndarray, base: np.ndarray | None) -> np.ndarray:
         out = _poisoned((pages, heads, page_size, source.shape[-1]), source.dtype) if base is None else base.copy()
         out[page, :, slot] = source[here]
         return out
 
-    k, v = spread(keys.data, onto and onto.k), spread(rows.data, onto and onto.v)
-    assert k is not None
-    assert v is not None
-    k_scale, v_scale = spread(keys.scale, onto and onto.k_scale), spread(rows.scale, onto and onto.v_scale)
-    return Pool(mode, page_size, heads, k, v, k_scale, v_scale, table)
+    k_base, v_base, k_scale_base, v_scale_base = (
+        (onto.k, onto.v, onto.k_scale, onto.v_scale) if onto else (None, None, None, None)
+    )
+    return Pool(
+        mode,
+        page_size,
+        heads,
+        spread(keys.data, k_base),
+        spread(rows.data, v_base),
+        None if keys.scale is None else spread(keys.scale, k_scale_base),
+        None if rows.scale is None else spread(rows.scale, v_scale_base),
+        table,
+    )
 
 
 def _poisoned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
@@ -125,7 +132,7 @@ def _poisoned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         return np.full(shape, POISON_HALF, np.uint16).view(np.float16)
     out = np.full(shape, POISON_CODE, np.uint8).view(dtype)
     if dtype == np.uint8:
-        blocks = out.reshape(*shape[:-1], -1, planes.Q4_BYTES)
+        blocks = out.reshape(*shape[:-1], -1, Q4_BYTES)
         blocks[..., 0], blocks[..., 1] = POISON_HALF & 0xFF, POISON_HALF >> 8
     return out
 
@@ -153,8 +160,8 @@ def queries(case: Case, recipe: Recipe, keys: Cells, ids: np.ndarray, widths: np
     shape = (case.queries, case.n_head, HEAD_DIM)
     if recipe.q.aim is Aim.ANY_BITS:
         tame = stream.normals(shape, recipe.q.exponent)
-        wild = stream.child("wild").octets((*shape, 4)).view(np.float32)[..., 0]
-        return np.where(stream.child("keep").below(1 << 12, shape) == 0, wild, tame)
+        wild = stream.child("wild").octets((*shape, 4)).view("<f4")[..., 0].astype(np.float32)
+        return np.where(stream.child("any").below(1 << 10, shape) == 0, wild, tame)
     q = stream.normals(shape, recipe.q.exponent)
     if recipe.q.aim is Aim.CLIMB:
         direction = planes.climb_signs(case.stream("k"), case.n_head_kv).repeat(case.group, axis=0)

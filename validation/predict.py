@@ -15,9 +15,8 @@ def rule_on(executor: Executor) -> str | None:
 
     PTX for an older target follows the card that runs it: what counts is the card's capability.
     """
-    capability = getattr(executor, "capability", None)
-    rule = f"sm_{capability}"
-    return rule if capability is not None and rule in RULES else None
+    rule = f"sm_{executor.capability}"
+    return rule if executor.capability is not None and rule in RULES else None
 
 
 def rule_for(path: Path, executor: Executor) -> str | None:

@@ -9,6 +9,7 @@ from strata.executors.base import StrataError
 from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS
 from validation.cases import Case
+from validation.pools import EDGE_WIDTHS
 from validation.recipes import find, of_operation
 from validation.runner import Job
 
@@ -36,9 +37,8 @@ class Entry:
     flavor: str | None = None
 
 
-def _small(recipe: str, seed: int, page_size: int, **fields: int) -> Case:
-    context, queries = _SMALL
-    return Case(recipe, seed, fields.pop("context", context), fields.pop("queries", queries), page_size, **fields)
+def _small(recipe: str, seed: int, page_size: int, queries: int = _SMALL[1]) -> Case:
+    return Case(recipe, seed, _SMALL[0], queries, page_size)
 
 
 def _attention_names() -> list[str]:
@@ -57,13 +57,13 @@ def quick(seed: int) -> list[Entry]:
     """
     names = [name for name in _attention_names() if name != "width_edges"]
     cases = [_small(name, seed, PAGE_SIZES[index % len(PAGE_SIZES)]) for index, name in enumerate(names)]
-    cases.append(_small("width_edges", seed, 16, queries=18))
-    cases.append(_small("signed_decades", seed, 4, top=101))
+    cases.append(_small("width_edges", seed, 16, 18))
+    cases.append(replace(_small("signed_decades", seed, 4), top=101))
     wide = Case("signed_decades", seed, 4096, 3, 4)
     return [
         *(Entry(case, flavor="checked") for case in [*cases, wide]),
-        Entry(_small("signed_decades", seed, 64, group=4, n_head_kv=1), ("q4_0",)),
-        Entry(_small("signed_decades", seed, 1, group=8, n_head_kv=3), ("int8",)),
+        Entry(replace(_small("signed_decades", seed, 64), n_head_kv=1, group=4), ("q4_0",)),
+        Entry(replace(_small("signed_decades", seed, 1), n_head_kv=3, group=8), ("int8",)),
         Entry(wide, ("q4_0",)),
     ]
 
@@ -73,8 +73,8 @@ def standard(seed: int) -> list[Entry]:
     context, queries = _WIDE
     cases = []
     for index, name in enumerate(_attention_names()):
-        edges = {"queries": 29} if name == "width_edges" else {"queries": queries}
-        cases.append(Case(name, seed + 1, context, page_size=PAGE_SIZES[(index + 1) % len(PAGE_SIZES)], **edges))
+        rows = len(EDGE_WIDTHS) if name == "width_edges" else queries
+        cases.append(Case(name, seed + 1, context, rows, PAGE_SIZES[(index + 1) % len(PAGE_SIZES)]))
     cases += [Case("signed_decades", seed + 1, context, 8, group=group, n_head_kv=2) for group in (4, 8)]
     return [replace(entry, modes=None) for entry in quick(seed)] + [Entry(case) for case in cases]
 
@@ -90,7 +90,7 @@ def full(seed: int) -> list[Entry]:
     for index in range(FUZZED):
         group = (12, 8, 4)[index % 3]
         page_size = PAGE_SIZES[index % len(PAGE_SIZES)]
-        cases.append(Case("any_bits", seed + index, 2051 + 97 * index, 29, page_size, group=group))
+        cases.append(Case("any_bits", seed + index, 2051 + 97 * index, len(EDGE_WIDTHS), page_size, group=group))
     return standard(seed) + [Entry(case) for case in cases]
 
 

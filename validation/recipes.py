@@ -133,6 +133,7 @@ _ATTENTION = (
     Recipe(
         "peaked",
         "Each head aims at one cell: the output is that cell's V row, so a misrouted row or head shows at once.",
+        k=Plane(Kind.BELL),
         q=Query(exponent=1, aim=Aim.CELL),
     ),
     Recipe(
@@ -150,7 +151,7 @@ _ATTENTION = (
     ),
     Recipe(
         "absent_pages",
-        "Pages of -1, the first chunk and whole later chunks among them: absent cells get no weight, wherever they are.",
+        "Pages of -1, the first chunk and whole later chunks among them: absent cells get no weight anywhere.",
         q=Query(exponent=-2),
         pages=Pages.ABSENT,
     ),
@@ -172,6 +173,7 @@ _ATTENTION = (
     Recipe(
         "huge_q",
         "q near 2**60 aimed at one cell: scores of 1e18 neither overflow nor turn a weight into NaN.",
+        k=Plane(Kind.BELL),
         q=Query(exponent=60, aim=Aim.CELL),
     ),
     Recipe(

@@ -106,8 +106,8 @@ def _cancel_c(d: _Draw) -> Tiles:
     """The accumulator takes away the products but for its last bits."""
     a, b = d.normal_half(d.a_shape), d.normal_half(d.b_shape)
     # Halves as multiples of 2^-24: their products are integers, and so is the sum, exactly.
-    units = [(x.view(np.float16).astype(np.float64) * 2.0**24).astype(np.int64).astype(object) for x in (a, b)]
-    c = (-(units[0] @ units[1])).astype(np.float64).astype(np.float32) * np.float32(2.0**-48)
+    units = [(x.view(np.float16).astype(np.float64) * 2.0**24).astype(np.int64) for x in (a, b)]
+    c = (-(units[0] @ units[1])).astype(np.float32) * np.float32(2.0**-48)
     return Tiles(a, b, c.view(np.uint32) ^ d.integers(0, 7, c.shape).astype(np.uint32))
 
 

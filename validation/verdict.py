@@ -146,4 +146,5 @@ def written(name: str, out: np.ndarray) -> Check:
     if not stale.any():
         return Check(name, Verdict.EXACT)
     index = tuple(int(i) for i in np.argwhere(stale)[0])
-    return Check(name, Verdict.EXCEEDS, f"{int(stale.sum())} of {out.size} elements never written, first {_place(index)}")
+    reason = f"{int(stale.sum())} of {out.size} elements were never written, the first {_place(index)}"
+    return Check(name, Verdict.EXCEEDS, reason)

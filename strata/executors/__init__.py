@@ -19,18 +19,23 @@ def open_executor(
     """The executor `name`; `auto` takes the card when CuPy and a device answer, else lanes.
 
     rule, flavor, seed and threads configure lanes, target the card's image; each is ignored by the
-    other. Raises StrataError for an unknown name, ExecutorUnavailable when it cannot run here.
+    other. Lanes taken by `auto` say why there is no card in `instead_of_cuda`. Raises StrataError for an
+    unknown name, ExecutorUnavailable when it cannot run here.
     """
     if name not in NAMES:
         raise StrataError(f"executor {name!r}: expected one of {', '.join(NAMES)}")
+    reason = ""
     if name in ("auto", "cuda"):
         try:
             from strata.executors.cuda import CudaExecutor
 
             return CudaExecutor(target=target)
-        except ExecutorUnavailable:
+        except ExecutorUnavailable as error:
             if name == "cuda":
                 raise
+            reason = str(error)
     from strata.executors.lanes import LanesExecutor
 
-    return LanesExecutor(rule=rule, flavor=flavor, seed=seed, threads=threads)
+    lanes = LanesExecutor(rule=rule, flavor=flavor, seed=seed, threads=threads)
+    lanes.instead_of_cuda = reason
+    return lanes

@@ -141,6 +141,7 @@ class Executor(Protocol):
 
     name: str  # "cuda" or "lanes"
     arch: str  # what images are compiled for
+    capability: int | None  # of the card, times ten; None without one
 
     def build(self, kernel: Kernel) -> Image:
         """Compile (or take from the cache). Raises BuildError."""

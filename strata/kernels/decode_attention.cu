@@ -13,12 +13,15 @@ constexpr int kDim = 256, kThreads = 256, kWarps = 8, kChunk = 64;
 constexpr int kEach = kDim / 32;   // dims of a lane in a score
 constexpr int kAhead = 16;         // cells whose values are fetched before the first is used
 constexpr u32 kMinusInfinity = 0xff800000u;
+// V scales of a row: none, one for 64 dims, one for 32.
+constexpr int kVScales = V_FORMAT == FORMAT_FP16 ? 0 : kDim / (V_FORMAT == FORMAT_INT8 ? 64 : 32);
 
 struct Layout {
   static constexpr int q = 0;
   static constexpr int weight = q + GROUP * kDim * 4;
   static constexpr int row = weight + GROUP * kChunk * 4;
-  static constexpr int end = row + kChunk * 8;
+  static constexpr int v_scale = row + kChunk * 8;
+  static constexpr int end = v_scale + kChunk * kVScales * 4;
 };
 static_assert(Layout::end == SHARED_BYTES, "decode_attention.py and this file disagree on shared memory");
 
@@ -62,15 +65,19 @@ struct KeyBytes {
   }
 };
 
-// Dim `dim` of the row `row` of V.
-DEVICE float value_at(const u8* pool, const u16* scales, i64 row, int dim) {
+// Scale number `group` of a row of V.
+DEVICE float value_scale(const u8* pool, const u16* scales, i64 row, int group) {
+  if (V_FORMAT == FORMAT_INT8) return half_value(load(scales + row * 4 + group));
+  return half_value(load<u16>(pool + row * Format<V_FORMAT>::row_bytes + group * Format<FORMAT_Q4_0>::block_bytes));
+}
+
+// Dim `dim` of a row of V as it is kept: a value, or a code that its scale multiplies.
+DEVICE float value_code(const u8* pool, i64 row, int dim) {
   const u8* at = pool + row * Format<V_FORMAT>::row_bytes;
   if (V_FORMAT == FORMAT_FP16) return half_value(load<u16>(at + dim * 2));
-  if (V_FORMAT == FORMAT_INT8)
-    return __fmul_rn(__int2float_rn(static_cast<i8>(load(at + dim))), half_value(load(scales + row * 4 + dim / 64)));
-  const u8* block = at + dim / 32 * Format<FORMAT_Q4_0>::block_bytes;
-  const u32 two = load(block + 2 + dim % 16);
-  return __fmul_rn(__int2float_rn(static_cast<int>(two >> (dim % 32 / 16 * 4) & 15) - 8), half_value(load<u16>(block)));
+  if (V_FORMAT == FORMAT_INT8) return __int2float_rn(static_cast<i8>(load(at + dim)));
+  const u32 two = load(at + dim / 32 * Format<FORMAT_Q4_0>::block_bytes + 2 + dim % 16);
+  return __int2float_rn(static_cast<int>(two >> (dim % 32 / 16 * 4) & 15) - 8);
 }
 
 // Partial results of `queries` queries: sums [query][kv head][chunk][head][dim], then maxima and
@@ -88,6 +95,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   const Shared<float> sq = shared_array<float>(Layout::q, GROUP * kDim);
   const Shared<float> weight = shared_array<float>(Layout::weight, GROUP * kChunk);
   const Shared<i64> row = shared_array<i64>(Layout::row, kChunk);
+  const Shared<float> v_scale = shared_array<float>(Layout::v_scale, kChunk * kVScales);
   const int thread = static_cast<int>(threadIdx.x), lane = thread & 31, warp = thread >> 5;
   const int chunk = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
   const int kv_heads = static_cast<int>(gridDim.y), chunks = static_cast<int>(gridDim.x);
@@ -113,13 +121,17 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   for (int i = thread; i < GROUP * kDim; i += kThreads) sq.st(i, load(q + (query * kv_heads + kv_head) * GROUP * kDim + i));
   __syncthreads();
 
-  float mine[GROUP][kEach];   // the lane's dims of every head
+  for (int i = thread; i < kChunk * kVScales; i += kThreads) {
+    const i64 from = row.ld(i / (kVScales + !kVScales));
+    v_scale.st(i, from < 0 ? 0.0f : value_scale(v_pool, v_scales, from, i % (kVScales + !kVScales)));
+  }
+  float mine[kEach][GROUP];   // the lane's dims of every head
 #pragma unroll
   for (int h = 0; h < GROUP; ++h)
 #pragma unroll
     for (int i = 0; i < kEach; i += 4) {
       const float4 x = sq.ld<float4>(h * kDim + lane * kEach + i);
-      mine[h][i] = x.x, mine[h][i + 1] = x.y, mine[h][i + 2] = x.z, mine[h][i + 3] = x.w;
+      mine[i][h] = x.x, mine[i + 1][h] = x.y, mine[i + 2][h] = x.z, mine[i + 3][h] = x.w;
     }
   const float scale = bits_to_float(0x3db8aa3bu);   // log2(e) / sqrt(256)
   KeyBytes next{};
@@ -131,32 +143,34 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     here = cell + kWarps < kChunk ? row.ld(cell + kWarps) : -1;
     if (here >= 0) next.fetch(k_pool, k_scales, here, lane);
     if (now < 0) {   // the same for the whole warp
-      for (int h = lane; h < GROUP; h += 32) weight.st(h * kChunk + cell, bits_to_float(kMinusInfinity));
+      if (lane < GROUP) weight.st(cell * GROUP + lane, bits_to_float(kMinusInfinity));
       continue;
     }
     float x[kEach], dot[GROUP];
     key.values(x, lane);
 #pragma unroll
-    for (int h = 0; h < GROUP; ++h) {
-      dot[h] = __fmul_rn(x[0], mine[h][0]);
+    for (int h = 0; h < GROUP; ++h) dot[h] = __fmul_rn(x[0], mine[0][h]);
 #pragma unroll
-      for (int i = 1; i < kEach; ++i) dot[h] = __fmaf_rn(x[i], mine[h][i], dot[h]);
-    }
+    for (int i = 1; i < kEach; ++i)
+#pragma unroll
+      for (int h = 0; h < GROUP; ++h) dot[h] = __fmaf_rn(x[i], mine[i][h], dot[h]);
     warp_add<32>(dot);
     if (lane == 0)
 #pragma unroll
-      for (int h = 0; h < GROUP; ++h) weight.st(h * kChunk + cell, __fmul_rn(dot[h], scale));
+      for (int h = 0; h < GROUP; h += 4)
+        weight.st<float4>(cell * GROUP + h, float4{__fmul_rn(dot[h], scale), __fmul_rn(dot[h + 1], scale),
+                                                   __fmul_rn(dot[h + 2], scale), __fmul_rn(dot[h + 3], scale)});
   }
   __syncthreads();
 
   for (int h = warp; h < GROUP; h += kWarps) {
-    const float a = weight.ld(h * kChunk + lane), b = weight.ld(h * kChunk + lane + 32);
+    const float a = weight.ld(lane * GROUP + h), b = weight.ld((lane + 32) * GROUP + h);
     const bool no_a = row.ld(lane) < 0, no_b = row.ld(lane + 32) < 0;
     float high[1] = {a > b ? a : b};
     warp_max<32>(high);
     const float wa = no_a ? 0.0f : exp2_fma(__fsub_rn(a, high[0])), wb = no_b ? 0.0f : exp2_fma(__fsub_rn(b, high[0]));
-    weight.st(h * kChunk + lane, wa);
-    weight.st(h * kChunk + lane + 32, wb);
+    weight.st(lane * GROUP + h, wa);
+    weight.st((lane + 32) * GROUP + h, wb);
     float all[1] = {__fadd_rn(wa, wb)};
     warp_add<32>(all);
     if (lane == 0) {
@@ -174,17 +188,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
       const i64 here = row.ld(cell + i);
-      value[i] = here < 0 ? 0.0f : value_at(v_pool, v_scales, here, thread);
+      value[i] = here < 0 ? 0.0f : value_code(v_pool, here, thread);
+      if (V_FORMAT != FORMAT_FP16) value[i] = __fmul_rn(value[i], v_scale.ld((cell + i) * kVScales + thread * kVScales / kDim));
     }
 #pragma unroll
-    for (int h = 0; h < GROUP; ++h)
+    for (int i = 0; i < kAhead; ++i)
 #pragma unroll
-      for (int i = 0; i < kAhead; i += 4) {
-        const float4 w = weight.ld<float4>(h * kChunk + cell + i);
+      for (int h = 0; h < GROUP; h += 4) {
+        const float4 w = weight.ld<float4>((cell + i) * GROUP + h);
         acc[h] = __fmaf_rn(w.x, value[i], acc[h]);
-        acc[h] = __fmaf_rn(w.y, value[i + 1], acc[h]);
-        acc[h] = __fmaf_rn(w.z, value[i + 2], acc[h]);
-        acc[h] = __fmaf_rn(w.w, value[i + 3], acc[h]);
+        acc[h + 1] = __fmaf_rn(w.y, value[i], acc[h + 1]);
+        acc[h + 2] = __fmaf_rn(w.z, value[i], acc[h + 2]);
+        acc[h + 3] = __fmaf_rn(w.w, value[i], acc[h + 3]);
       }
   }
 #pragma unroll

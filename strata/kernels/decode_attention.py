@@ -25,9 +25,10 @@ CELLS = 64    # of a chunk
 BATCH = 32
 
 
-def shared_bytes(group: int) -> int:
-    """Dynamic shared memory of a chunk block: q, weights, pool rows."""
-    return group * HEAD_DIM * 4 + group * CELLS * 4 + CELLS * 8
+def shared_bytes(mode: str, group: int) -> int:
+    """Dynamic shared memory of a chunk block: q, weights, pool rows, V scales."""
+    scales = {0: 0, 1: HEAD_DIM // 64, 2: HEAD_DIM // 32}[mode_formats(mode)[1].code]
+    return group * HEAD_DIM * 4 + group * CELLS * 4 + CELLS * 8 + CELLS * scales * 4
 
 
 def kernels(mode: str, group: int) -> tuple[Kernel, Kernel]:
@@ -35,7 +36,7 @@ def kernels(mode: str, group: int) -> tuple[Kernel, Kernel]:
     k, v = mode_formats(mode)
     if group not in GROUPS:
         raise StrataError(f"decode_attention: group {group}, expected one of {GROUPS}")
-    size = shared_bytes(group)
+    size = shared_bytes(mode, group)
     defines = (("TIER", 60), ("K_FORMAT", k.code), ("V_FORMAT", v.code), ("GROUP", group), ("SHARED_BYTES", size))
     return (
         Kernel("decode_attention", "decode_attention_chunk", THREADS, size, defines),

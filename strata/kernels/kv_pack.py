@@ -72,7 +72,7 @@ def append(
     are not resident are left out. Raises StrataError for shapes, dtypes and cells that do not fit.
     """
     pool.check()
-    shape = (k.shape[0], pool.n_head_kv, HEAD_DIM)
+    shape = (k.shape[0] if k.ndim else 0, pool.n_head_kv, HEAD_DIM)
     for name, x in (("k", k), ("v", v)):
         if x.shape != shape or x.dtype != np.float32 or shape[0] < 1:
             raise StrataError(f"{name} is {x.dtype} {x.shape}, expected float32 [rows, {pool.n_head_kv}, {HEAD_DIM}]")
@@ -82,14 +82,15 @@ def append(
         first = int(cells)   # type: ignore[arg-type]
         last = first + n - 1
     else:
-        if listed.shape != (n,):
-            raise StrataError(f"{listed.shape} cells for {n} rows, expected one a row")
+        if listed.shape != (n,) or listed.dtype.kind not in "iu":
+            raise StrataError(f"cells are {listed.dtype} {listed.shape}, expected {n} whole numbers, one a row")
         if len(np.unique(listed)) != n:
             raise StrataError("cells: one is named twice, and the order of two writes is open")
         first, last = int(listed.min()), int(listed.max())
     limit = pool.table.size * pool.page_size
     if first < 0 or last >= limit:
         raise StrataError(f"cells from {first} to {last}, expected 0 to {limit - 1}, the cells of the page table")
+    _check_rows(pool, np.arange(first, last + 1) if listed is None else listed)
 
     steps: Buffer | None = None
     if listed is not None:
@@ -123,6 +124,21 @@ def append(
     made = Pool(pool.mode, pool.page_size, pool.n_head_kv, planes[0], planes[1], scales[0], scales[1], pool.table)
     intact = all(buffer.guards_intact() for buffer in buffers)
     return Packed(made, int(lost.host()[0]), witnesses, intact)
+
+
+def _check_rows(pool: Pool, cells: np.ndarray) -> None:
+    """Raises StrataError when two cells lie in one row, because two logical pages share a physical one."""
+    pages = pool.table[cells // pool.page_size].astype(np.int64)
+    here = pages >= 0
+    rows, first, count = np.unique(
+        pages[here] * pool.page_size + cells[here] % pool.page_size, return_index=True, return_counts=True
+    )
+    if (count > 1).any():
+        doubled = int(np.argmax(count > 1))
+        cell, page = int(cells[here][first[doubled]]), int(rows[doubled]) // pool.page_size
+        raise StrataError(
+            f"cell {cell} shares its row of page {page} with another one, and the order of two writes is open"
+        )
 
 
 def pack(

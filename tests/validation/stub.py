@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from strata.executors.base import Argument, Buffer, Executor, Image, Kernel, Witness
 from strata.kernels.paths import Path
-from validation.operations import Attention, Outcome
+from validation.operations import Operation, Outcome
 from validation.pools import Inputs
 from validation.reference.prompt_attention import resident, values
 from validation.selection import WIDTH
@@ -24,6 +24,7 @@ class StubExecutor:
 
     name: str = "lanes"
     arch: str = "lanes-stub"
+    capability: int | None = None
 
     def build(self, kernel: Kernel) -> Image:
         raise NotImplementedError
@@ -47,7 +48,7 @@ class StubCard(StubExecutor):
 
     name: str = "cuda"
     arch: str = "sm_90"
-    capability: int = 90
+    capability: int | None = 90
 
 
 @dataclass(frozen=True)
@@ -57,19 +58,9 @@ class StubOutcome:
     guards_ok: bool = True
 
 
-def witness(executor: Executor, blocks: tuple[int, int, int], **changes: Any) -> Witness:
+def witness(ran_on: Executor, blocks: tuple[int, int, int], /, **changes: Any) -> Witness:
     count = blocks[0] * blocks[1] * blocks[2]
-    fields = {
-        "executor": executor.name,
-        "entry": "stub",
-        "arch": executor.arch,
-        "image": DIGEST,
-        "grid": blocks,
-        "block": 128,
-        "shared_bytes": 0,
-        "blocks_run": count,
-    }
-    return Witness(**(fields | changes))
+    return replace(Witness(ran_on.name, "stub", ran_on.arch, DIGEST, blocks, 128, 0, count), **changes)
 
 
 def attention(inputs: Inputs, order: int = 1) -> np.ndarray:
@@ -92,7 +83,7 @@ def attention(inputs: Inputs, order: int = 1) -> np.ndarray:
 Fault = Callable[[np.ndarray, Inputs], np.ndarray]
 
 
-def kernel(fault: Fault | None = None, guards_ok: bool = True, order: int = 1, **changes: Any) -> Attention:
+def kernel(fault: Fault | None = None, guards_ok: bool = True, order: int = 1, **changes: Any) -> Operation:
     """A stub kernel. fault: changes its output; changes: fields of its witness."""
 
     def launch(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
@@ -102,9 +93,9 @@ def kernel(fault: Fault | None = None, guards_ok: bool = True, order: int = 1, *
         seen = witness(executor, (len(out), inputs.pool.n_head_kv, 1), **changes)
         return StubOutcome(out, [seen], guards_ok)
 
-    return launch
+    return Operation(launch, blocks=lambda queries, kv_heads: queries * kv_heads)
 
 
-def healthy(**kernels: Attention) -> dict[str, Attention]:
+def healthy(**kernels: Operation) -> dict[str, Operation]:
     """Kernels by operation: healthy ones, save those named."""
     return {"prompt_attention": kernel(), "decode_attention": kernel(order=-1)} | kernels

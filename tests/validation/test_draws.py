@@ -14,7 +14,13 @@ SEEDS = st.integers(0, 2**64 - 1)
 
 def test_words_are_splitmix64() -> None:
     # The published first outputs of splitmix64 for seed 1234567 (the reference program of its author).
-    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821]
+    expected = [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
     assert Stream(1234567).words(5).tolist() == expected
 
 
@@ -33,7 +39,9 @@ def test_a_prefix_does_not_depend_on_the_length(seed: int, short: int, more: int
 
 @given(SEEDS)
 def test_names_give_unrelated_streams(seed: int) -> None:
-    keys = [Stream.of(seed, *names).key for names in ((), ("a",), ("b",), ("a", "b"), ("ab",), ("b", "a"), (1,), ("1",))]
+    keys = [
+        Stream.of(seed, *names).key for names in ((), ("a",), ("b",), ("a", "b"), ("ab",), ("b", "a"), (1,), ("1",))
+    ]
     assert len(set(keys)) == len(keys)
     assert Stream.of(seed, "a").key != Stream.of(seed ^ 1, "a").key
 

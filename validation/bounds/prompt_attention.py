@@ -26,10 +26,11 @@ They compare the largest errors of two kernels, which few queries estimate badly
 fail beside a lucky baseline), and the program runs PUBLISHED_QUERIES or more. So they are required
 from that many on; below it gate 1 is required of the mean instead of the maximum:
 
-- Mean: rms(|new - ref| / b) <= max(4 rms(|old - ref| / b), rms(U |ref| / b))
+- Mean: rms(|new - ref| / b) <= max(4 rms(|old - ref| / b), rms(3 U |ref| / b))
 
 with b the larger of the two derived bounds of the element, which puts elements of all sizes on one
-footing. The ratio is that of gate 1; the floor is the one rounding that the result is entitled to.
+footing. The ratio is that of gate 1; the floor is what one cell of weight 1 is
+entitled to, where the baseline is exact: the last cut of the tensor core (2 U) and the division (U).
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ DIMS_PER_SUM = 32
 #: hi + lo of two binary16 numbers: relative to the number, and of its scale below the normal range.
 SPLIT = 2.0**-22
 SPLIT_FLOOR = 2.0**-38
+#: The last cut of the tensor core and the division, of the result.
+LAST_ROUNDINGS = 3 * U
 _CROSS = 1 + 2.0**-9
 _REFERENCE = 2.0**-44
 
@@ -90,10 +93,11 @@ def mean_ratio(new: np.ndarray, old: np.ndarray, ref: np.ndarray, bound: np.ndar
     judged = bound > 0
     if not judged.any():
         return 0.0
+
     def rms(x: np.ndarray) -> float:
         return float(np.sqrt(np.mean(np.square(x[judged] / bound[judged]))))
 
-    allowed = max(BASELINE_RATIO * rms(old - ref), rms(U * ref))
+    allowed = max(BASELINE_RATIO * rms(old - ref), rms(LAST_ROUNDINGS * ref))
     got = rms(new - ref)
     if allowed > 0:
         return got / allowed

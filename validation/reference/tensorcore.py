@@ -65,10 +65,9 @@ def float_of(value: Fraction, mode: str) -> int:
 
 def rounded(a: Iterable[int], b: Iterable[int], c: int) -> int:
     """binary32 bits of the exact a.b + c rounded once to nearest even; finite operands as bits."""
-    # Whole multiples of 2^-149, because Fraction reduces at every step.
-    total = int(float_value(c) * (1 << 149))
-    for x, y in zip(a, b, strict=True):
-        total += int(half_value(x) * (1 << 24)) * int(half_value(y) * (1 << 24)) << 101
+    # Whole multiples of 2^-149, because Fraction reduces at every step. Products are multiples of 2^-48.
+    total = sum(_units(x, 10, 31) * _units(y, 10, 31) for x, y in zip(a, b, strict=True))
+    total = (total << 101) + _units(c, 23, 255)
     magnitude = abs(total)
     drop = max(magnitude.bit_length() - 24, 0)
     kept, rest = magnitude >> drop, magnitude & ((1 << drop) - 1)
@@ -76,6 +75,13 @@ def rounded(a: Iterable[int], b: Iterable[int], c: int) -> int:
     kept += drop > 0 and (rest > half or (rest == half and kept & 1 == 1))
     bits = min((drop << 23) + kept, _INFINITY)
     return bits | (_SIGN if total < 0 else 0)
+
+
+def _units(bits: int, fraction_bits: int, exponent_mask: int) -> int:
+    """A finite float as a multiple of its format's smallest subnormal."""
+    field, fraction = bits >> fraction_bits & exponent_mask, bits & ((1 << fraction_bits) - 1)
+    value = fraction if field == 0 else (fraction + (1 << fraction_bits)) << (field - 1)
+    return -value if bits > exponent_mask << fraction_bits else value
 
 
 def dot(a: Sequence[int], b: Sequence[int], c: int, p: Params) -> int:

@@ -55,6 +55,7 @@ class CudaExecutor:
         self._nvrtc = load_nvrtc((12,) if self._driver.extra == "cuda12x" else (13, 12))
         self._card = Card(cupy, device)
         self.arch = plan(target, self._card.capability, self._nvrtc.archs, f"NVRTC {self._nvrtc.version}")
+        self.capability: int | None = self._card.capability
         self._loaded: dict[Kernel, _Loaded] = {}
         self._waits = True  # False inside `time_launches`: a launch then only joins the queue
 

@@ -119,13 +119,12 @@ class Built:
     compiler: Compiler
 
 
-def build(kernel: Kernel, flavor: str) -> Built:
-    """Compile `kernel`, or take it from the cache, where it is kept under a digest of the source,
+def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
+    """Compile `kernel` by `compiler`, or take it from the cache, where it is kept under a digest of the source,
     every header, the options, the compiler and the processor.
 
-    Raises BuildError with the compiler's log, ExecutorUnavailable without a compiler or a cache.
+    Raises BuildError with the compiler's log, ExecutorUnavailable without a cache.
     """
-    compiler = find_compiler()
     files = _snapshot(kernel)
     defines = tuple(f"-D{name}={value}" for name, value in kernel.defines)
     options = (*_FLAGS, *FLAVOR_FLAGS[flavor], *defines)

@@ -70,6 +70,7 @@ class LanesExecutor:
     """
 
     name = "lanes"
+    capability: int | None = None
 
     def __init__(
         self,
@@ -88,12 +89,14 @@ class LanesExecutor:
         self.seed = seed
         self.threads = threads or len(_affinity())
         self.progress = progress
+        #: Why this executor was taken although a card was looked for; empty when it was asked for.
+        self.instead_of_cuda = ""
         self.compiler = find_compiler()
         self.arch = f"lanes-{platform.machine().lower()}"
         self._digests: dict[Built, str] = {}
 
     def build(self, kernel: Kernel) -> Image:
-        built = build(kernel, self.flavor)
+        built = build(kernel, self.flavor, self.compiler)
         return Image(kernel, self.arch, self._digest(built), built.options, built.compiler.version)
 
     def _digest(self, built: Built) -> str:
@@ -119,7 +122,7 @@ class LanesExecutor:
                 f"{kernel.label}: blocks of {kernel.block} threads and {kernel.shared_bytes} bytes,"
                 f" expected 1 to {_MOST_THREADS} threads"
             )
-        built = build(kernel, self.flavor)
+        built = build(kernel, self.flavor, self.compiler)
         values: list[bytes] = []
         regions: list[library.Region] = []
         for i, argument in enumerate(args):
@@ -160,6 +163,7 @@ class LanesExecutor:
             "rule": str(self.rule),
             "schedule_seed": self.seed,
             "threads": self.threads,
+            **({"instead_of_cuda": self.instead_of_cuda} if self.instead_of_cuda else {}),
         }
 
 

@@ -132,27 +132,38 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
         extents=extents,
     )
     status: list[int] = []
-    thread = threading.Thread(target=lambda: status.append(library.strata_launch(ctypes.byref(c))))
+    done = threading.Event()
+
+    def work() -> None:
+        status.append(library.strata_launch(ctypes.byref(c)))
+        done.set()
+
+    thread = threading.Thread(target=work)
     try:
         thread.start()
-        while thread.is_alive():
-            thread.join(0.1)
+        while not done.wait(0.1):
             if progress is not None:
                 progress(int(c.finished))
     except BaseException:
         c.stop = 1
-        _outlast(thread)
+        if thread.ident is not None:
+            _outlast(done)
         raise
+    if progress is not None:
+        progress(int(c.finished))
     if status != [0]:
         raise LaunchError(c.message.decode(errors="replace") or f"{request.entry}: the launch ended with {status}")
     return int(c.finished)
 
 
-def _outlast(thread: threading.Thread) -> None:
-    """Wait for a thread that was told to stop, whatever is pressed meanwhile: it uses the caller's memory."""
-    while thread.is_alive():
+def _outlast(done: threading.Event) -> None:
+    """Wait for a kernel that was told to stop, whatever is pressed meanwhile: it uses the caller's memory.
+
+    Not by Thread.join: before Python 3.13 an interrupted join takes a running thread for a finished one.
+    """
+    while not done.is_set():
         with suppress(KeyboardInterrupt):
-            thread.join()
+            done.wait()
 
 
 def scalar_bytes(value: np.generic) -> bytes:

@@ -87,4 +87,7 @@ def _explain(entry: str, report: str, status: int) -> str:
     telling = [line for line in lines if "ERROR" in line or "runtime error" in line or line.startswith(f"{entry}:")]
     where = [line for line in lines if ".cu:" in line or ".cuh:" in line]
     said = [*telling[:1], *[line for line in where[:1] if line not in telling]]
-    return f"{entry}: " + (" at ".join(said) if said else f"the sanitizer program ended with {status}: {' '.join(lines[-2:])}")
+    if not said:
+        return f"{entry}: the sanitizer program ended with {status}: {' '.join(lines[-2:])}"
+    text = " at ".join(said)
+    return text if text.startswith(f"{entry}:") else f"{entry}: {text}"

@@ -27,6 +27,9 @@
 #include <sanitizer/asan_interface.h>
 #endif
 #endif
+#if defined(STRATA_PROGRAM) && !defined(__SANITIZE_ADDRESS__)
+#error "this compiler has no address sanitizer; g++ and clang++ have one"
+#endif
 
 #if defined(__x86_64__)
 // Saves the callee-saved registers of the System V ABI; MXCSR is the same on every stack.
@@ -142,9 +145,11 @@ void different_instructions(Lane*, Kind kind, u32 mask, Where at, const Gather& 
   Block* block = me->block;
   char text[400];
   int n = 0;
+  Where at = me->at;   // of a thread that only exited: where the others wait
   for (unsigned w = 0; w < block->warps && n < 300; ++w)
     for (const Gather& gather : block->warp[w].gather)
       if (gather.arrived && n < 300) {
+        if (!at.line()) at = gather.at;
         const u32 missing = gather.mask & ~gather.arrived, gone = missing & ~block->warp[w].alive;
         n += std::snprintf(text + n, sizeof text - n, "warp %u waits at %s of line %u for lanes %08x%s; ", w,
                            name_of(gather.kind), unsigned(gather.at.line()), missing, gone ? " (exited)" : "");
@@ -152,7 +157,7 @@ void different_instructions(Lane*, Kind kind, u32 mask, Where at, const Gather& 
   if (block->arrived && n < 300)
     n += std::snprintf(text + n, sizeof text - n, "%u of %u threads wait at __syncthreads of line %u; ", block->arrived,
                        block->alive, unsigned(block->barrier_at.line()));
-  fail(me->at, "missing lanes, nothing can go on: %s", text);
+  fail(at.line() ? at : block->barrier_at, "missing lanes, nothing can go on: %s", text);
 }
 
 Lane* runnable_elsewhere(Lane* me) {
@@ -216,8 +221,9 @@ inline void lane_body() {
   Block* block = me->block;
   if (me->async_count) fail(Where{}, "the thread ends with %d cp.async copies that were not waited for", me->async_count);
   if (me->mma_queued) fail(Where{}, "the thread ends with %d mma instructions that were not joined", me->mma_queued);
-  if (block->arrived) fail(Where{}, "the thread ends while %u others wait at __syncthreads of line %u", block->arrived,
-                           unsigned(block->barrier_at.line()));
+  if (block->arrived)
+    fail(block->barrier_at, "divergence at a barrier: the thread ends while %u others wait at __syncthreads of this line",
+         block->arrived);
   me->done = true;
   me->warp->ready &= ~me->bit;
   me->warp->alive &= ~me->bit;
@@ -329,12 +335,13 @@ struct Worker {
 };
 
 // A fault inside a lane becomes an error of the launch instead of the end of the process.
-constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-inline struct sigaction before_fault[4];
+constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+constexpr int kFaultKinds = sizeof kFaults / sizeof *kFaults;
+inline struct sigaction before_fault[kFaultKinds];
 inline void on_fault(int signal, siginfo_t* info, void* context) {
   Lane* me = current;
   if (me == nullptr) {   // not ours: hand it on
-    const struct sigaction& before = before_fault[std::find(kFaults, kFaults + 3, signal) - kFaults];
+    const struct sigaction& before = before_fault[std::find(kFaults, kFaults + kFaultKinds - 1, signal) - kFaults];
     if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(signal, info, context);
     ::signal(signal, before.sa_handler == SIG_IGN ? SIG_DFL : before.sa_handler);
     return;
@@ -345,7 +352,7 @@ inline void on_fault(int signal, siginfo_t* info, void* context) {
   const i64 past = address - block->shared, deep = address - block->stacks;
   if (signal == SIGFPE)
     std::snprintf(text, sizeof text, "integer division by zero (the line is the last instruction known)");
-  else if (signal == SIGILL)
+  else if (signal == SIGILL || signal == SIGTRAP)
     std::snprintf(text, sizeof text, "a trap or an illegal instruction (the line is the last instruction known)");
   else if (deep >= 0 && deep < i64(block->threads * kStackStride))
     std::snprintf(text, sizeof text, "stack overflow: a lane has %zu bytes (the line is the last instruction known)", kStack);
@@ -394,7 +401,7 @@ inline void run(Launch* launch) {
   struct sigaction action{};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  for (int i = 0; i < 4; ++i) sigaction(kFaults[i], &action, &before_fault[i]);
+  for (int i = 0; i < kFaultKinds; ++i) sigaction(kFaults[i], &action, &before_fault[i]);
 #endif
   std::vector<u64> order;
   if (launch->seed) {   // blocks in a permuted order too
@@ -411,7 +418,7 @@ inline void run(Launch* launch) {
   }
   for (std::thread& thread : threads) thread.join();
 #if !defined(__SANITIZE_ADDRESS__)
-  for (int i = 0; i < 4; ++i) sigaction(kFaults[i], &before_fault[i], nullptr);
+  for (int i = 0; i < kFaultKinds; ++i) sigaction(kFaults[i], &before_fault[i], nullptr);
 #endif
 }
 

@@ -1,0 +1,306 @@
+"""A case on stand-in kernels: the healthy pass, every fault is told by the check that should tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from strata.executors.base import POISON_OUTPUT
+from strata.executors.lanes import RULES
+from strata.kernels.paths import MODES, PATHS
+from tests.validation.stub import Fault, StubCard, StubExecutor, attention, healthy, kernel
+from validation import attention_case
+from validation.attention_case import Memo, sampled
+from validation.cases import Case, CaseError
+from validation.findings import Findings
+from validation.operations import Operation
+from validation.pools import EDGE_WIDTHS, Inputs
+from validation.recipes import of_operation
+from validation.reference.prompt_attention import attend
+from validation.runner import settle
+from validation.settings import Settings
+from validation.verdict import Verdict
+
+PATH = PATHS["prompt_attention/int8/sm75"]
+CASE = Case("signed_decades", 3, 150, 4, 4)
+LANES = StubExecutor()
+
+
+def run(case: Case = CASE, path: str = PATH.name, settings: Settings | None = None, **kernels: Operation) -> Findings:
+    return attention_case.run(case, PATHS[path], LANES, settings or Settings(), Memo(), healthy(**kernels))
+
+
+def failed(found: Findings) -> set[str]:
+    return {check.name for check in found.checks if not check.verdict.passes}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "name", [r.name for r in of_operation("prompt_attention") if r.name != "captured" and not r.judged_by_bits]
+)
+def test_healthy_kernels_pass_every_recipe(name: str, mode: str) -> None:
+    # The stub sums in NumPy's order, so its errors differ from both kernels'; they must still fit the bounds.
+    found = run(replace(CASE, recipe=name), f"prompt_attention/{mode}/sm80")
+    assert failed(found) == set()
+    assert settle(found.checks) is Verdict.WITHIN_BOUND
+
+
+def change(edit: Callable[[np.ndarray], None]) -> Fault:
+    def fault(out: np.ndarray, inputs: Inputs) -> np.ndarray:
+        edit(out)
+        return out
+
+    return fault
+
+
+def flip(out: np.ndarray) -> None:
+    out[2, 7] *= -1
+
+
+def stale(out: np.ndarray) -> None:
+    out[1] = out[0]
+
+
+def poison(out: np.ndarray) -> None:
+    out.view(np.uint32)[3, 23, 255] = POISON_OUTPUT
+
+
+def nan(out: np.ndarray) -> None:
+    out[0, 0, 0] = np.nan
+
+
+def permute(out: np.ndarray) -> None:
+    out[:] = out[:, ::-1].copy()
+
+
+def dropped_half(out: np.ndarray) -> None:
+    out *= np.float32(1 + 2.0**-12)
+
+
+@pytest.mark.parametrize(
+    ("edit", "check"),
+    [
+        (flip, "bound"),
+        (stale, "bound"),
+        (poison, "written"),
+        (nan, "bound"),
+        (permute, "bound"),
+        (dropped_half, "mean"),
+    ],
+)
+def test_wrong_outputs_fail(edit: Callable[[np.ndarray], None], check: str) -> None:
+    assert check in failed(run(prompt_attention=kernel(change(edit))))
+
+
+def test_a_fault_that_both_kernels_share_fails() -> None:
+    both = kernel(change(flip))
+    found = failed(run(prompt_attention=both, decode_attention=both))
+    assert {"bound", "baseline bound"} <= found
+
+
+def test_a_wrong_baseline_fails() -> None:
+    assert "baseline bound" in failed(run(decode_attention=kernel(change(flip))))
+
+
+def test_runs_that_differ_in_one_bit_fail() -> None:
+    count = iter(range(9))
+
+    def wobble(out: np.ndarray, inputs: Inputs) -> np.ndarray:
+        if next(count) == 1:
+            out.view(np.uint32)[1, 2, 3] ^= 1
+        return out
+
+    found = run(prompt_attention=kernel(wobble))
+    assert failed(found) == {"repeat"}
+    assert "at [1, 2, 3]" in next(check.reason for check in found.checks if check.name == "repeat")
+
+
+def test_guards_and_witnesses_of_path_and_baseline_are_checked() -> None:
+    assert failed(run(prompt_attention=kernel(guards_ok=False))) == {"guards"}
+    assert failed(run(decode_attention=kernel(guards_ok=False))) == {"baseline guards"}
+    assert failed(run(prompt_attention=kernel(blocks_run=1))) == {"witness"}
+    assert failed(run(decode_attention=kernel(executor="other"))) == {"baseline witness"}
+
+
+def test_the_baseline_itself_can_be_judged() -> None:
+    found = run(path="decode_attention/int8/simt")
+    assert failed(found) == set()
+    assert [check.name for check in found.checks if check.name in ("bound", "mean")] == ["bound"]
+    assert "bound" in failed(run(path="decode_attention/int8/simt", decode_attention=kernel(change(flip))))
+
+
+class Counting:
+    """Counts the queries that a stub kernel is run on."""
+
+    def __init__(self) -> None:
+        self.queries: list[int] = []
+
+    def __call__(self, out: np.ndarray, inputs: Inputs) -> np.ndarray:
+        self.queries.append(len(out))
+        return out
+
+
+def predicted(
+    predict: str, case: Case, wrong: bool = False, capability: int = 90
+) -> tuple[Findings, list[int], list[str]]:
+    """Run on a stub card with a predictor; lanes give `wrong` bits when told to."""
+    counting, rules = Counting(), []
+    card = StubCard(capability=capability)
+
+    def open_lanes(rule: str) -> StubExecutor:
+        rules.append(rule)
+        return StubExecutor()
+
+    plain = kernel(counting)
+
+    def launch(executor: object, path: object, inputs: Inputs) -> object:
+        outcome = plain.run(executor, path, inputs)  # type: ignore[arg-type]
+        if wrong and isinstance(executor, StubExecutor) and not isinstance(executor, StubCard):
+            outcome.out.view(np.uint32)[0, 0, 0] ^= 1
+        return outcome
+
+    operations = healthy(prompt_attention=replace(plain, run=launch))  # type: ignore[arg-type]
+    settings = Settings(predict=predict, predictor=open_lanes)
+    found = attention_case.run(case, PATH, card, settings, Memo(), operations)
+    return found, counting.queries, rules
+
+
+LARGE = replace(CASE, context=200, queries=70)
+
+
+def test_predicting_everything_makes_a_case_exact() -> None:
+    found, queries, rules = predicted("all", LARGE)
+    assert failed(found) == set()
+    assert settle(found.checks) is Verdict.EXACT
+    assert queries == [70, 70, 70]
+    assert set(rules) == {"sm_90"}
+    names = [check.name for check in found.checks]
+    assert "prediction" in names
+    assert "baseline prediction" in names
+
+
+def test_predicting_a_sample_is_no_proof_of_every_bit() -> None:
+    found, queries, _ = predicted("sample", LARGE)
+    assert settle(found.checks) is Verdict.WITHIN_BOUND
+    assert queries[2] == len(sampled(np.arange(131, 201)))
+    assert queries[2] < 70
+
+
+@pytest.mark.parametrize("predict", ["sample", "all"])
+def test_one_bit_off_the_prediction_fails(predict: str) -> None:
+    found, _, _ = predicted(predict, LARGE, wrong=True)
+    assert failed(found) == {"prediction"}
+    assert settle(found.checks) is Verdict.EXCEEDS
+
+
+def test_a_card_without_an_established_rule_is_inconclusive() -> None:
+    found, _, _ = predicted("all", CASE, capability=121)
+    assert settle(found.checks) is Verdict.INCONCLUSIVE
+
+
+def test_nothing_is_predicted_on_lanes_or_unasked() -> None:
+    assert not any("prediction" in check.name for check in run(settings=Settings(predict="all")).checks)
+    assert not any("prediction" in check.name for check in predicted("none", CASE)[0].checks)
+
+
+def test_random_bits_need_a_prediction() -> None:
+    case = replace(CASE, recipe="any_bits")
+    found = run(case)
+    assert settle(found.checks) is Verdict.NOT_RUN
+    found, _, _ = predicted("all", case)
+    assert failed(found) == set()
+    assert settle(found.checks) is Verdict.EXACT
+
+
+def test_the_repeat_runs_under_the_other_schedule() -> None:
+    twin = StubExecutor(arch="twin")
+    seen: list[str] = []
+    plain = kernel()
+
+    def launch(executor: StubExecutor, path: object, inputs: Inputs) -> object:
+        seen.append(executor.arch)
+        return plain.run(executor, path, inputs)  # type: ignore[arg-type]
+
+    run(settings=Settings(twin=twin), prompt_attention=replace(plain, run=launch))  # type: ignore[arg-type]
+    assert seen == ["lanes-stub", "twin"]
+
+
+def test_large_cases_on_lanes_are_repeated_on_sampled_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention_case, "REPEAT_LIMIT", 0)
+    counting = Counting()
+    found = run(LARGE, prompt_attention=kernel(counting))
+    assert failed(found) == set()
+    assert counting.queries == [70, len(sampled(np.arange(131, 201)))]
+
+
+def test_sampled_queries_are_the_published_ones_and_the_edges() -> None:
+    assert sampled(np.full(32, 9)).tolist() == list(range(32))
+    chosen = sampled(np.full(512, 2051)).tolist()
+    assert set(range(0, 512, 32)) <= set(chosen)
+    assert 511 in chosen
+    widths = np.arange(1, 1501)
+    edges = {width - 1 for width in EDGE_WIDTHS if 1 <= width <= 1500}
+    assert edges <= set(sampled(widths).tolist())
+
+
+def test_inputs_and_baseline_are_shared_by_tiers() -> None:
+    memo, counting = Memo(), Counting()
+    operations = healthy(decode_attention=kernel(counting))
+    for tier in ("sm75", "sm80"):
+        attention_case.run(CASE, PATHS[f"prompt_attention/int8/{tier}"], LANES, Settings(), memo, operations)
+    assert counting.queries == [4]
+    attention_case.run(CASE, PATHS["prompt_attention/q4_0/sm75"], LANES, Settings(), memo, operations)
+    assert counting.queries == [4, 4]
+
+
+def test_times_are_asked_for_and_what_was_timed_is_compared() -> None:
+    class Clock(StubCard):
+        def time_launches(self, fn: Callable[[], object], reps: int) -> list[float]:
+            fn()
+            return [3.0, 1.0, 2.0][:reps]
+
+    class Out:
+        def __init__(self, out: np.ndarray) -> None:
+            self.out = out
+
+        def host(self) -> np.ndarray:
+            return self.out
+
+    def timed(shift: float, order: int) -> Operation:
+        return replace(
+            kernel(order=order),
+            prepare=lambda executor, path, inputs: (lambda: None, Out(attention(inputs, order) + np.float32(shift))),
+        )
+
+    card = Clock()
+    operations = {"prompt_attention": timed(0, 1), "decode_attention": timed(0, -1)}
+    found = attention_case.run(CASE, PATH, card, Settings(reps=3), Memo(), operations)
+    assert failed(found) == set()
+    assert found.figures["device_new"]["median"] == 2.0
+    assert found.figures["device_ratio"] == 1.0
+    operations["decode_attention"] = timed(1, -1)
+    found = attention_case.run(CASE, PATH, card, Settings(reps=3), Memo(), operations)
+    assert failed(found) == {"timed old"}
+
+
+def test_the_bound_follows_the_rule_of_the_executor() -> None:
+    inputs = attention_case.make_inputs(CASE, PATH, LANES, Settings())
+    reference = attend(inputs.q, inputs.pool, inputs.ids, inputs.steps, [0])
+
+    def largest(**fields: object) -> float:
+        executor = StubExecutor()
+        for name, value in fields.items():
+            setattr(executor, name, value)
+        return float(attention_case.bound(PATH, inputs, reference, executor).max())
+
+    assert largest(rule=RULES["exact"]) < largest(rule=RULES["sm_90"]) < largest(rule=RULES["sm_75"])
+    assert largest(capability=90) == largest(rule=RULES["sm_90"])
+    assert largest(capability=999) == largest()
+
+
+def test_attention_without_queries_is_no_case() -> None:
+    with pytest.raises(CaseError, match="queries is 0"):
+        run(replace(CASE, queries=0))

@@ -1,0 +1,174 @@
+"""Packing cases on a NumPy stand-in: stored bytes, parts, rotation and lost values are each checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strata.executors.base import Executor, Image, Kernel
+from strata.kernels import kv_pack as kernels
+from strata.kernels.kv_pack import Packed
+from strata.kernels.paths import MODES, PATHS
+from strata.kernels.pool import MODE_FORMATS, Pool
+from tests.validation.stub import DIGEST, StubExecutor, witness
+from validation import pack_case, planes
+from validation.cases import Case
+from validation.findings import Findings
+from validation.pack_case import ROTATED, Packing, same_pool
+from validation.recipes import of_operation
+from validation.reference import kv_pack as reference
+from validation.runner import settle
+from validation.settings import Settings
+from validation.verdict import Verdict
+
+
+class Builder(StubExecutor):
+    def build(self, kernel: Kernel) -> Image:
+        return Image(kernel, self.arch, DIGEST, (), "stub")
+
+
+def append(executor: Executor, pool: Pool, k: np.ndarray, v: np.ndarray, cells: object) -> Packed:
+    """What the kernel must do, by the reference packers and the row formula."""
+    listed = np.arange(len(k)) + int(cells) if isinstance(cells, int | np.integer) else np.asarray(cells)
+    page = pool.table[listed // pool.page_size]
+    here = page >= 0
+    arrays: list[np.ndarray | None] = [
+        a if a is None else a.copy() for a in (pool.k, pool.v, pool.k_scale, pool.v_scale)
+    ]
+    lost = 0
+    for side, (x, form, turned) in enumerate(zip((k, v), MODE_FORMATS[pool.mode], ROTATED[pool.mode], strict=True)):
+        stored = reference.hadamard32(x) if turned else x
+        made = planes.pack(stored, form)
+        for array, data in ((arrays[side], made.data), (arrays[side + 2], made.scale)):
+            if array is not None and data is not None:
+                array[page[here], :, (listed % pool.page_size)[here]] = data[here]
+        lost += reference.lost(stored[here], form)
+    k_, v_, ks, vs = arrays
+    assert k_ is not None
+    assert v_ is not None
+    entries = sorted({f"kv_pack_{form}" for form in MODE_FORMATS[pool.mode]})
+    entries += ["hadamard_256"] if any(ROTATED[pool.mode]) else []
+    seen = [witness(executor, (1, 1, 1), entry=entry) for entry in entries]
+    made_pool = Pool(pool.mode, pool.page_size, pool.n_head_kv, k_, v_, ks, vs, pool.table)
+    return Packed(made_pool, lost, seen, True)
+
+
+def pack(
+    executor: Executor, mode: str, k: np.ndarray, v: np.ndarray, *, page_size: int, table: np.ndarray, pages: int
+) -> Packed:
+    return append(executor, kernels.empty_pool(mode, pages, page_size, k.shape[1], table), k, v, 0)
+
+
+GOOD = Packing(pack, append, lambda executor, x: reference.hadamard32(x))
+CASE = Case("pack_bell", 1, 70, 0, 4, group=1)
+
+
+def run(packing: Packing = GOOD, case: Case = CASE, mode: str = "k8v4") -> Findings:
+    return pack_case.run(case, PATHS[f"kv_pack/{mode}/simt"], Builder(), Settings(), packing)
+
+
+def failed(found: Findings) -> set[str]:
+    return {check.name for check in found.checks if not check.verdict.passes}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", [recipe.name for recipe in of_operation("kv_pack")])
+@pytest.mark.parametrize(("cells", "page_size"), [(70, 4), (1, 1), (2, 64), (3, 16)])
+def test_the_definition_passes_exactly(name: str, mode: str, cells: int, page_size: int) -> None:
+    found = run(case=replace(CASE, recipe=name, context=cells, page_size=page_size), mode=mode)
+    if cells < 64 and name == "pack_sparse":
+        return  # no resident page: nothing is stored, and nothing may be
+    assert failed(found) == set()
+    assert settle(found.checks) is Verdict.EXACT
+
+
+def damaged(edit: Callable[[Pool], None]) -> Packing:
+    def wrong(*args: object, **kwargs: object) -> Packed:
+        made = pack(*args, **kwargs)  # type: ignore[arg-type]
+        edit(made.pool)
+        return made
+
+    return replace(GOOD, pack=wrong)
+
+
+def one_code(pool: Pool) -> None:
+    pool.k.view(np.uint8).reshape(-1)[pool.k.size // 2] ^= 1
+
+
+def beside(pool: Pool) -> None:
+    pool.v[0, 0, 0, 0] ^= 1
+
+
+def scale_sign(pool: Pool) -> None:
+    assert pool.k_scale is not None
+    pool.k_scale[pool.table[3], 0, 0, 2] *= -1
+
+
+@pytest.mark.parametrize(("edit", "plane"), [(one_code, "k"), (beside, "v"), (scale_sign, "k_scale")])
+def test_one_wrong_byte_anywhere_fails(edit: Callable[[Pool], None], plane: str) -> None:
+    found = run(damaged(edit))
+    assert "bytes" in failed(found)
+    assert settle(found.checks) is Verdict.EXCEEDS
+    assert next(check.reason for check in found.checks if check.name == "bytes").startswith(f"{plane} ")
+
+
+def test_appending_in_parts_must_give_the_same_pool() -> None:
+    def wrong(executor: Executor, pool: Pool, k: np.ndarray, v: np.ndarray, cells: object) -> Packed:
+        made = append(executor, pool, k, v, cells)
+        if not isinstance(cells, int):
+            one_code(made.pool)
+        return made
+
+    assert failed(run(replace(GOOD, append=wrong))) == {"in parts"}
+
+
+def test_every_part_is_appended() -> None:
+    calls: list[int] = []
+
+    def watch(executor: Executor, pool: Pool, k: np.ndarray, v: np.ndarray, cells: object) -> Packed:
+        calls.append(len(k))
+        return append(executor, pool, k, v, cells)
+
+    run(replace(GOOD, append=watch))
+    assert sum(calls) == 70
+    assert calls[-1] == 1
+    assert len(calls) == 3
+
+
+def test_lost_values_guards_and_witnesses_are_checked() -> None:
+    def with_(**fields: Any) -> Packing:
+        return replace(GOOD, pack=lambda *a, **k: pack(*a, **k)._replace(**fields))
+
+    assert failed(run(with_(lost=1))) == {"lost"}
+    assert failed(run(with_(guards_ok=False))) == {"guards"}
+    assert failed(run(with_(witnesses=[]))) == {"witness"}
+    fp16 = run(case=replace(CASE, recipe="pack_decades"), mode="fp16")
+    assert failed(fp16) == set()
+    assert fp16.figures["lost"] > 0
+
+
+def test_the_rotation_is_checked_bit_for_bit() -> None:
+    def wrong(executor: Executor, x: np.ndarray) -> np.ndarray:
+        return reference.hadamard(x).astype(np.float32)
+
+    assert failed(run(replace(GOOD, hadamard=wrong))) == {"rotation"}
+    assert {"rotation", "rotation to FP64"} <= failed(
+        run(replace(GOOD, hadamard=lambda e, x: -reference.hadamard32(x)))
+    )
+
+
+def test_pools_with_other_planes_are_not_the_same() -> None:
+    table = np.array([0], np.int32)
+    one, two = (kernels.empty_pool(mode, 1, 4, 2, table) for mode in ("int8", "int8"))
+    assert same_pool("x", one, two).verdict is Verdict.EXACT
+    assert same_pool("x", replace(one, k_scale=None), two).verdict is Verdict.EXCEEDS
+    assert same_pool("x", one, kernels.empty_pool("fp16", 1, 4, 2, table)).verdict is Verdict.EXCEEDS
+    assert same_pool("x", one, kernels.empty_pool("int8", 2, 4, 2, table)).verdict is Verdict.EXCEEDS
+
+
+def test_the_table_of_rotated_planes_is_the_engines() -> None:
+    assert {mode: kernels.rotated_planes(mode) for mode in MODES} == ROTATED

@@ -1,0 +1,260 @@
+"""The command: exit status is the verdict, one clear line when it cannot run, run.json after every case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strata.executors.base import Executor, ExecutorUnavailable
+from tests.validation.stub import StubCard, StubExecutor, healthy, kernel
+from validation import parity
+from validation.__main__ import main
+from validation.operations import Operation
+from validation.pools import Inputs
+from validation.runner import run_jobs
+from validation.stations import Stations
+
+ONE = "recipe=uniform seed=1 context=40 queries=2"
+
+
+class Bench:
+    """Puts stand-ins where the command would open executors and run kernels."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.card = self.compiler = False
+        self.operations: dict[str, Operation] = healthy()
+        self._patch = monkeypatch
+        monkeypatch.setattr(parity, "Stations", partial(Stations, open=self.open))
+        monkeypatch.setattr(parity, "run_jobs", self.run_jobs)
+        monkeypatch.setattr(parity, "Prebuild", _NoBuild)
+        self.compiler = True
+
+    def run_jobs(self, *arguments: Any, **named: Any) -> Any:
+        return run_jobs(*arguments, **(named | {"operations": self.operations}))
+
+    def open(self, name: str, **options: Any) -> Executor:
+        if name == "cuda" or (name == "auto" and self.card):
+            if not self.card:
+                raise ExecutorUnavailable("no CUDA device")
+            return StubCard()
+        if not self.compiler:
+            raise ExecutorUnavailable("no C++ compiler")
+        return StubExecutor()
+
+
+class _NoBuild:
+    def __init__(self, *arguments: object) -> None: ...
+
+    def __enter__(self) -> _NoBuild:
+        return self
+
+    def __exit__(self, *arguments: object) -> None: ...
+
+    def wait(self, job: object, station: object) -> object:
+        return station
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
+
+
+def flipped(out: np.ndarray, inputs: Inputs) -> np.ndarray:
+    out[0, 3] *= -1
+    return out
+
+
+def run(*words: str) -> int:
+    return main(["parity", *words])
+
+
+def record(directory: Path) -> dict[str, Any]:
+    def refuse(token: str) -> None:
+        raise AssertionError(f"{token} is not JSON")
+
+    got: dict[str, Any] = json.loads((directory / "run.json").read_text(), parse_constant=refuse)
+    return got
+
+
+def test_a_pass_exits_0_and_is_recorded(bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--case", ONE, "--out", str(tmp_path)) == 0
+    got = record(tmp_path)
+    assert got["status"] == "complete"
+    assert got["passed"] is True
+    assert got["planned"] == got["executed"] == len(got["cases"]) == 8
+    assert got["verdicts"]["WITHIN_BOUND"] == 8
+    assert got["not_run"] == []
+    assert "prompt_attention/prompt" not in got["sources"]
+    assert len(got["sources"]["prompt_attention.cu"]) == 64
+    shown = capsys.readouterr().out
+    assert "8 of 8 planned cases passed" in shown
+    assert "prompt_attention/k8v4/sm80" in shown
+
+
+def test_a_failure_exits_1_with_its_rerun(bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.operations = healthy(prompt_attention=kernel(flipped))
+    assert run("--case", ONE, "--paths", "*/q4_0/sm75", "--out", str(tmp_path)) == 1
+    got = record(tmp_path)
+    assert got["passed"] is False
+    assert got["verdicts"]["EXCEEDS"] == 1
+    assert got["cases"][0]["rerun"] in capsys.readouterr().out
+
+
+def test_ctrl_c_keeps_the_finished_cases(bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    count = iter(range(99))
+
+    def interrupt(out: np.ndarray, inputs: Inputs) -> np.ndarray:
+        if next(count) >= 4:  # two runs a case
+            raise KeyboardInterrupt
+        return out
+
+    bench.operations = healthy(prompt_attention=kernel(interrupt))
+    assert run("--case", ONE, "--out", str(tmp_path)) == 1
+    got = record(tmp_path)
+    assert got["status"] == "interrupted"
+    assert got["passed"] is False
+    assert got["executed"] == 2
+    assert len(got["not_run"]) == 6
+    assert "interrupted" in capsys.readouterr().out
+
+
+def test_run_json_exists_after_every_case(bench: Bench, tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def look(out: np.ndarray, inputs: Inputs) -> np.ndarray:
+        got = record(tmp_path)
+        assert got["status"] == "running"
+        seen.append(got["executed"])
+        return out
+
+    bench.operations = healthy(prompt_attention=kernel(look))
+    assert run("--case", ONE, "--out", str(tmp_path)) == 0
+    assert seen == [case for case in range(8) for _ in range(2)]
+
+
+def test_a_crash_of_the_harness_is_no_pass(bench: Bench, tmp_path: Path) -> None:
+    def crash(out: np.ndarray, inputs: Inputs) -> np.ndarray:
+        raise ZeroDivisionError
+
+    bench.operations = healthy(prompt_attention=kernel(crash))
+    with pytest.raises(ZeroDivisionError):
+        run("--case", ONE, "--out", str(tmp_path))
+    assert record(tmp_path)["status"] == "failed"
+    assert record(tmp_path)["passed"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--paths", "prompt_attention/q4_1/sm75"], "nearest is 'prompt_attention/q4_0/sm75'"),
+        (["--paths", ""], "no path matches ''"),
+        (["--context", "0"], "--context is 0, expected at least 1"),
+        (["--queries", "4"], "--context is 0, expected at least 1"),
+        (["--context", "8", "--queries", "0"], "--queries is 0, expected 1 to the context of 8"),
+        (["--context", "8", "--queries", "9"], "--queries is 9, expected 1 to the context of 8"),
+        (["--recipe", "unifrom"], "nearest is 'uniform'"),
+        (["--recipe", "captured"], "--capture"),
+        (["--recipe", "pack_bell"], "expected recipes and paths of one operation"),
+        (["--case", "recipe=uniform"], "seed is missing"),
+        (["--case", ONE, "--context", "4"], "--case is a whole case"),
+        (["--case", "recipe=unifrom seed=1 context=4 queries=1"], "nearest is 'uniform'"),
+        (["--executor", "cuda"], "no CUDA device"),
+        (["--capture", "/nonexistent/capture.npz"], "/nonexistent/capture.npz"),
+        (["--out", "/proc/nowhere"], "cannot write to the directory"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_exit_2(
+    bench: Bench, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert message in shown.err
+    assert shown.err.startswith("error: ")
+    assert shown.err.count("\n") == 1
+
+
+def test_no_compiler_and_no_card_is_exit_2(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.compiler = False
+    assert run("--case", ONE) == 2
+    assert "no C++ compiler" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--profile", "huge"], ["--context", "many"], ["--seed", "-1"], ["--reps", "x"]])
+def test_bad_options_are_exit_2(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(*words)
+    assert caught.value.code == 2
+
+
+def test_sizes_run_one_case_on_each_path(bench: Bench, tmp_path: Path) -> None:
+    assert run("--context", "90", "--queries", "3", "--out", str(tmp_path)) == 0
+    got = record(tmp_path)
+    assert {case["case"] for case in got["cases"]} == {
+        "recipe=signed_decades seed=1 context=90 queries=3 page=4 kv=2 group=12 top=2051"
+    }
+    assert got["planned"] == 8
+    assert (
+        run("--context", "5", "--recipe", "flat", "--seed", "9", "--paths", "*/fp16/sm75", "--out", str(tmp_path)) == 0
+    )
+    assert record(tmp_path)["cases"][0]["case"].startswith("recipe=flat seed=9 context=5 queries=5 ")
+
+
+@pytest.mark.parametrize(
+    ("words", "compiler", "predict"),
+    [
+        (["--profile", "quick", "--recipe", "flat"], True, "sample"),
+        (["--profile", "quick", "--recipe", "flat"], False, "none"),
+        (["--profile", "standard", "--recipe", "flat"], True, "none"),
+        (["--context", "40", "--queries", "2"], True, "none"),
+        (["--context", "40", "--queries", "2", "--predict", "all"], True, "all"),
+    ],
+)
+def test_when_bits_are_predicted(bench: Bench, tmp_path: Path, words: list[str], compiler: bool, predict: str) -> None:
+    bench.card, bench.compiler = True, compiler
+    assert run(*words, "--paths", "*/fp16/sm75", "--out", str(tmp_path)) == 0
+    got = record(tmp_path)
+    assert got["predict"] == predict
+    names = {check["name"] for case in got["cases"] for check in case["checks"]}
+    assert ("prediction" in names) == (predict != "none")
+    reruns = {case["rerun"] for case in got["cases"]}
+    assert all((f"--predict {predict}" in rerun) == (predict != "none") for rerun in reruns)
+
+
+def test_a_prediction_that_cannot_be_made_is_told_before_anything_runs(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.card, bench.compiler = True, False
+    assert run("--case", ONE, "--predict", "all") == 2
+    assert "no C++ compiler" in capsys.readouterr().err
+
+
+def test_a_rerun_runs_the_same_case(bench: Bench, tmp_path: Path) -> None:
+    import shlex
+
+    assert run("--profile", "quick", "--recipe", "shuffled", "--paths", "*/int8/sm80", "--out", str(tmp_path)) == 0
+    first = record(tmp_path)["cases"][0]
+    words = shlex.split(first["rerun"])
+    assert words[:4] == ["python", "-m", "validation", "parity"]
+    assert run(*words[4:], "--out", str(tmp_path)) == 0
+    again = record(tmp_path)
+    assert [case["case"] for case in again["cases"]] == [first["case"]]
+    assert again["cases"][0]["rerun"] == first["rerun"]
+    assert again["cases"][0]["figures"] == first["figures"]
+
+
+@pytest.mark.parametrize(("command", "shown"), [("paths", "prompt_attention/k8v4/sm75"), ("recipes", "signed_decades")])
+def test_lists(command: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command]) == 0
+    assert shown in capsys.readouterr().out
+
+
+def test_no_planned_case_is_no_pass() -> None:
+    make: Callable[..., parity.Run] = parity.Run
+    assert not make([], [], None, None, None).passed

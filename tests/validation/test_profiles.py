@@ -1,0 +1,103 @@
+"""Profiles plan every recipe, size and geometry that they promise."""
+
+from __future__ import annotations
+
+import pytest
+
+from strata.executors.base import StrataError
+from strata.kernels.paths import PATHS, select
+from strata.kernels.pool import GROUPS
+from validation import profiles
+from validation.cases import Case
+from validation.profiles import Entry
+from validation.recipes import RECIPES, find
+
+LISTS = {"quick": profiles.quick, "standard": profiles.standard, "full": profiles.full}
+ATTENTION = select("prompt_attention/*")
+
+
+@pytest.mark.parametrize("name", profiles.PROFILES)
+def test_every_recipe_page_size_and_group_is_there(name: str) -> None:
+    cases = [entry.case for entry in LISTS[name](1)]
+    judged = {r.name for r in RECIPES.values() if r.operation == "prompt_attention" and not r.judged_by_bits}
+    assert judged - {"captured"} <= {case.recipe for case in cases}
+    assert {case.page_size for case in cases} >= set(profiles.PAGE_SIZES)
+    assert {case.group for case in cases} == set(GROUPS)
+    assert any(case.top < case.context for case in cases)
+    assert any(case.top == 2051 < case.context for case in cases)
+
+
+@pytest.mark.parametrize("name", profiles.PROFILES)
+def test_all_modes_and_tiers_run_every_recipe(name: str) -> None:
+    jobs = profiles.plan(ATTENTION, LISTS[name](1), lanes=True)
+    assert len(jobs) == len(set(jobs))
+    recipes = {job.case.recipe for job in jobs}
+    for path in ATTENTION:
+        assert {job.case.recipe for job in jobs if job.path == path} == recipes
+
+
+def test_quick_runs_checked_and_fast_builds_and_both_schedules() -> None:
+    jobs = profiles.plan(ATTENTION, profiles.quick(1), lanes=True)
+    assert {job.flavor for job in jobs} == {"checked", "fast"}
+    assert {job.schedule is None for job in jobs} == {True, False}
+    for path in ATTENTION:
+        assert any(job.path == path and job.schedule is not None for job in jobs)
+    assert all(job.schedule is None for job in profiles.plan(ATTENTION, profiles.quick(1), lanes=False))
+
+
+def test_full_has_the_published_sizes_and_sixty_random_configurations() -> None:
+    cases = [entry.case for entry in profiles.full(1)]
+    assert {(32768, 2048), (1500, 1500), (2100, 256)} <= {(case.context, case.queries) for case in cases}
+    fuzzed = [case for case in cases if case.recipe == "any_bits"]
+    assert len(fuzzed) >= 60
+    assert {case.page_size for case in fuzzed} == set(profiles.PAGE_SIZES)
+    assert {case.group for case in fuzzed} == set(GROUPS)
+
+
+@pytest.mark.parametrize("name", profiles.PROFILES)
+def test_seeds_change_every_case(name: str) -> None:
+    one, two = ({entry.case.text() for entry in LISTS[name](seed)} for seed in (100, 90000))
+    assert not one & two
+    assert {entry.case.text() for entry in LISTS[name](100)} == one
+
+
+def test_cases_go_to_paths_of_their_operation() -> None:
+    paths = select("*")
+    entries = [*profiles.quick(1), *profiles.pack_entries(1, "quick")]
+    for job in profiles.plan(paths, entries, lanes=True):
+        assert (job.path.operation == "kv_pack") == (find(job.case.recipe).operation == "kv_pack")
+    with pytest.raises(StrataError, match="one operation"):
+        profiles.plan(select("kv_pack/*"), profiles.quick(1), lanes=True)
+
+
+def test_tiers_of_a_mode_follow_one_another() -> None:
+    jobs = profiles.plan(ATTENTION, profiles.quick(1)[:1], lanes=True)
+    assert [job.path.name for job in jobs[:2]] == ["prompt_attention/fp16/sm75", "prompt_attention/fp16/sm80"]
+
+
+def test_captured_cases_are_packed_by_us_and_by_gguf_where_it_has_the_format() -> None:
+    entries = profiles.captured(1, [0, 5], 2048, (1, 4), "quick")
+    assert {entry.case.option("layer", "") for entry in entries} == {"0", "5"}
+    jobs = profiles.plan(ATTENTION, entries, lanes=True)
+    by_gguf = {job.path.mode for job in jobs if job.case.option("packer", "") == "gguf"}
+    by_us = {job.path.mode for job in jobs if job.case.option("packer", "") == "kernel"}
+    assert by_gguf == {"k8v4", "q4_0"}
+    assert by_us == {"fp16", "int8", "k8v4", "q4_0"}
+    whole = profiles.captured(1, [0], 2048, (1, 4), "full")
+    assert all(entry.case.queries == 2048 for entry in whole)
+
+
+def test_one_recipe_can_be_picked_from_any_profile() -> None:
+    entries = profiles.quick(1)
+    assert {e.case.recipe for e in profiles.with_recipe(entries, "flat")} == {"flat"}
+    assert [e.case.recipe for e in profiles.with_recipe(entries, "any_bits")] == ["any_bits"]
+    with pytest.raises(StrataError, match="nearest"):
+        profiles.with_recipe(entries, "flatt")
+
+
+def test_entries_can_be_kept_to_modes() -> None:
+    entry = Entry(Case("uniform", 1, 64, 2), ("int8",), "fast")
+    jobs = profiles.plan(ATTENTION, [entry], lanes=True)
+    assert {job.path.mode for job in jobs} == {"int8"}
+    assert {job.flavor for job in jobs} == {"fast"}
+    assert PATHS["prompt_attention/int8/sm75"] in {job.path for job in jobs}
