@@ -15,7 +15,7 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
-from validation import parity
+from validation import fuzz, parity
 from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
 from validation.recipes import RECIPES
@@ -70,6 +70,14 @@ def parser() -> argparse.ArgumentParser:
     )
     more.add_argument("--reps", type=_whole, default=0, metavar="N", help="cuda: time path and baseline N times")
     more.add_argument("--out", type=FilePath, metavar="DIR", help="write run.json with every figure there")
+    fuzz.add_arguments(
+        commands.add_parser(
+            "fuzz",
+            help="random configurations, infinities and NaN among them, compared bit for bit",
+            description=fuzz.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
     commands.add_parser("paths", help="list every path with its baseline")
     commands.add_parser("recipes", help="list every recipe with its motivation")
     return top
@@ -99,9 +107,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Without a terminal rich assumes 80 columns; a log has room for the table.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else LOG_WIDTH)
     try:
-        if options.command != "parity":
-            return _list(options.command, console)
-        return parity.run(options, words, console)
+        if options.command == "parity":
+            return parity.run(options, words, console)
+        if options.command == "fuzz":
+            return fuzz.run(options, console)
+        return _list(options.command, console)
     except StrataError as error:
         print(f"error: {error}", file=sys.stderr)
         return COULD_NOT_RUN

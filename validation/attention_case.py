@@ -9,48 +9,23 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import Executor, Witness
-from strata.executors.lanes import RULES, Rule
 from strata.kernels.paths import PATHS, Path
-from strata.kernels.pool import HEAD_DIM
 from validation import judge
-from validation.bounds import decode_attention as base_bounds
-from validation.bounds import prompt_attention as bounds
 from validation.bounds.prompt_attention import PUBLISHED_QUERIES
-from validation.bounds.softmax import largest_error
-from validation.bounds.tensor_core import WIDEST
 from validation.captured_case import build_captured
 from validation.cases import Case, CaseError
 from validation.findings import Findings
 from validation.operations import ATTENTION, Operation, device_milliseconds
-from validation.pools import EDGE_WIDTHS, Inputs, build
-from validation.predict import rule_for, rule_on
-from validation.recipes import find
-from validation.reference.prompt_attention import Reference, attend, terms
+from validation.path_bound import bound
+from validation.pools import Inputs, build
+from validation.predict import rule_for
+from validation.reference.prompt_attention import Reference, attend
+from validation.sampling import rows_of, sampled
 from validation.settings import Settings
 from validation.verdict import Check, Verdict, holds, identical, written
 
-#: Cases of at most this many queries get a reference for each of them.
-ALL_QUERIES = 32
-#: Otherwise one query in this part of them, as in the published program, and the edges.
-SAMPLES = 16
 #: On lanes a larger case (in cells times query heads) is repeated on its sampled queries only.
 REPEAT_LIMIT = 1 << 22
-
-
-def sampled(widths: np.ndarray) -> np.ndarray:
-    """int64: the queries that get a reference: 0, s, 2s, ..., the last, and the first of each edge width."""
-    count = len(widths)
-    if count <= ALL_QUERIES:
-        return np.arange(count)
-    chosen = set(range(0, count, max(1, count // SAMPLES))) | {count - 1}
-    for edge in EDGE_WIDTHS:
-        chosen.update(np.flatnonzero(widths == edge)[:1].tolist())
-    return np.array(sorted(chosen), dtype=np.int64)
-
-
-def rows_of(inputs: Inputs, rows: np.ndarray) -> Inputs:
-    """The same inputs for some queries only."""
-    return replace(inputs, q=inputs.q[rows], ids=inputs.ids[rows], steps=inputs.steps[rows], widths=inputs.widths[rows])
 
 
 @dataclass
@@ -86,6 +61,9 @@ def run(
     with found.timed("new"):
         first = operation.run(executor, path, inputs)
     new = first.out
+    if new.shape != inputs.q.shape:
+        found.checks.append(holds("shape", False, f"the output's shape is {new.shape}, expected {inputs.q.shape}"))
+        return found
     found.checks += [
         written("written", new),
         holds("guards", first.guards_ok, "memory around a buffer was overwritten"),
@@ -110,9 +88,6 @@ def run(
         if base is not None and old is not None:
             basis = operations[base.operation]
             found.checks += _predict("baseline prediction", inputs, rows, old, base, executor, settings, basis)
-    if find(case.recipe).judged_by_bits:
-        _judge_by_bits(found, new)
-        return found
     with found.timed("reference"):
         reference: Reference = memo.get(
             "reference",
@@ -133,22 +108,6 @@ def run(
         with found.timed("timing"):
             _time(found, inputs, (path, new), (base, old), executor, settings.reps, operations)
     return found
-
-
-def bound(path: Path, inputs: Inputs, reference: Reference, executor: Executor) -> np.ndarray:
-    """float64, the shape of reference.out: the largest error that `path` may have on `executor`."""
-    rule: Rule = getattr(executor, "rule", None) or RULES.get(rule_on(executor) or "", WIDEST)
-    out = np.zeros(reference.out.shape)
-    for index, query in enumerate(reference.queries.tolist()):
-        width = int(inputs.widths[query])
-        if path.operation == "prompt_attention":
-            rounding = bounds.rounding(path, width, rule)
-        else:
-            rounding = base_bounds.rounding(width)
-        of = terms(inputs.q[query], inputs.pool, inputs.ids[query], width)
-        exact = reference.out[index].reshape(inputs.pool.n_head_kv, -1, HEAD_DIM)
-        out[index] = largest_error(of, exact, rounding).reshape(out.shape[1:])
-    return out
 
 
 def make_inputs(case: Case, path: Path, executor: Executor, settings: Settings) -> Inputs:
@@ -233,12 +192,3 @@ def _predict(
     expected = operation.run(settings.predictor(rule), path, part).out
     check = identical(name, new if whole else new[rows], expected, labels=() if whole else (rows,))
     return [replace(check, figures=check.figures | {"rule": rule, "all_bits": whole and name == "prediction"})]
-
-
-def _judge_by_bits(found: Findings, new: np.ndarray) -> None:
-    """Recipes whose reference is not finite by design: the prediction is the verdict."""
-    if any(check.name == "prediction" for check in found.checks):
-        found.checks.append(judge.bit_battery(new))
-    else:
-        reason = "random bits can only be judged by a prediction (--executor cuda --predict all)"
-        found.checks.append(Check("prediction", Verdict.NOT_RUN, reason))

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from strata.executors import NAMES as EXECUTORS
 from strata.executors import open_executor
 from strata.executors.base import Executor, StrataError
 from strata.executors.lanes import LanesExecutor
@@ -53,7 +54,7 @@ class Configuration:
     page_size: int
     n_head_kv: int
     group: int
-    absent: int   # pages in 8 that are not resident
+    absent: int  # pages in 8 that are not resident
 
     def text(self) -> str:
         return (
@@ -88,7 +89,7 @@ def _halves(stream: Stream, shape: tuple[int, ...], numbers: str) -> np.ndarray:
     bits = stream.child("bits").below(1 << 16, shape).astype(np.uint16)
     if numbers == "raw":
         return bits.view(np.float16)
-    if numbers == "finite":   # an exponent of all ones loses one bit
+    if numbers == "finite":  # an exponent of all ones loses one bit
         return np.where((bits & 0x7C00) == 0x7C00, bits & 0xBFFF, bits).astype(np.uint16).view(np.float16)
     # sign and fraction as drawn, exponents -12 to 3: four decades
     moderate = ((bits & 0x83FF) | (((bits >> 10 & 15) + 3) << 10)).astype(np.uint16)
@@ -102,7 +103,7 @@ def _floats(stream: Stream, shape: tuple[int, ...], numbers: str) -> np.ndarray:
     moderate = scaled(stream.child("value").normal_ints(shape), -20 - 10 + int(stream.child("size").below(21, 1)[0]))
     bits = stream.child("bits").below(1 << 31, shape).astype(np.uint32) * np.uint32(2)
     if numbers == "raw":
-        bits = np.where((bits & 0x7F800000) == 0x7F800000, bits & 0x7F8FFFFF, bits)   # not only NaN
+        bits = np.where((bits & 0x7F800000) == 0x7F800000, bits & 0x7F8FFFFF, bits)  # not only NaN
         return bits.astype(np.uint32).view(np.float32)
     if numbers == "finite":
         return np.where((bits & 0x7F800000) == 0x7F800000, bits & 0xBFFFFFFF, bits).astype(np.uint32).view(np.float32)
@@ -112,7 +113,9 @@ def _floats(stream: Stream, shape: tuple[int, ...], numbers: str) -> np.ndarray:
     return moderate
 
 
-def _plane(stream: Stream, form: str, shape: tuple[int, int, int], numbers: str) -> tuple[np.ndarray, np.ndarray | None]:
+def _plane(
+    stream: Stream, form: str, shape: tuple[int, int, int], numbers: str
+) -> tuple[np.ndarray, np.ndarray | None]:
     if form == "fp16":
         return _halves(stream, (*shape, HEAD_DIM), numbers), None
     if form == "int8":
@@ -135,7 +138,9 @@ def draw(seed: int, what: Configuration) -> tuple[np.ndarray, Pool, np.ndarray, 
     ]
     table = stream.child("table").permutation(pages)[:logical].astype(np.int32)
     table[stream.child("absent").below(8, logical) < what.absent] = -1
-    pool = Pool(what.mode, what.page_size, what.n_head_kv, planes[0][0], planes[1][0], planes[0][1], planes[1][1], table)
+    pool = Pool(
+        what.mode, what.page_size, what.n_head_kv, planes[0][0], planes[1][0], planes[0][1], planes[1][1], table
+    )
     cap = min(what.context, TOP)
     ids = stream.child("ids").below(what.context, (what.queries, cap)).astype(np.int32)
     widths = stream.child("widths").below(cap + 1, what.queries)
@@ -143,7 +148,7 @@ def draw(seed: int, what: Configuration) -> tuple[np.ndarray, Pool, np.ndarray, 
         if pick < len(EDGES):
             widths[query] = min(EDGES[pick], cap)
     for query, width in enumerate(widths.tolist()):
-        ids[query, width:] = np.iinfo(np.int32).max   # never read
+        ids[query, width:] = np.iinfo(np.int32).max  # never read
     steps = np.zeros((what.queries, 4), np.int32)
     steps[:, 3] = widths
     q = _floats(stream.child("q"), (what.queries, what.n_head_kv * what.group, HEAD_DIM), what.numbers)
@@ -151,15 +156,16 @@ def draw(seed: int, what: Configuration) -> tuple[np.ndarray, Pool, np.ndarray, 
 
 
 def _run(executor: Executor, path: Path, inputs: tuple[np.ndarray, Pool, np.ndarray, np.ndarray]) -> Result:
-    operation = prompt_attention if path.operation == "prompt_attention" else decode_attention
-    return operation.run(executor, path, *inputs)
+    if path.operation == "prompt_attention":
+        return prompt_attention.run(executor, path, *inputs)
+    return decode_attention.run(executor, path, *inputs)
 
 
 def _other(executor: Executor, path: Path) -> LanesExecutor:
     """What the executor's bits are compared with."""
     if executor.name == "lanes":
         assert isinstance(executor, LanesExecutor)
-        return LanesExecutor(rule=tuple(executor.rule), flavor="checked", seed=7)
+        return LanesExecutor(rule=executor.rule, flavor="checked", seed=7)
     rule = rule_for(path, executor)
     if rule is None:
         raise StrataError(f"no tensor-core rule is established for compute capability {executor.capability}")
@@ -191,7 +197,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--first", type=int, default=0, metavar="I", help="index of the first (default: %(default)s)")
     command.add_argument("--seed", type=int, default=1, metavar="N", help="seed (default: %(default)s)")
     command.add_argument("--paths", default="*_attention/*", metavar="GLOB", help="paths (default: %(default)s)")
-    command.add_argument("--executor", default="auto", help="auto, lanes or cuda (default: %(default)s)")
+    command.add_argument("--executor", choices=EXECUTORS, default="auto", help="where (default: %(default)s)")
     command.add_argument("--target", metavar="ARCH", help="cuda: image to build, e.g. compute_75")
     command.add_argument("--rule", default="sm_90", help="lanes: tensor-core rule (default: %(default)s)")
     command.add_argument("--out", type=FilePath, metavar="DIR", help="write fuzz.json there")
@@ -217,18 +223,22 @@ def run(options: argparse.Namespace, console: Console) -> int:
             differing += result["differing"]
             if result["differing"] or not result["guards"]:
                 bad.append(result)
-                console.print(
-                    f"{result['differing']} of {result['outputs']} outputs differ, guards {result['guards']}: {result['path']} "
-                    f"{result['configuration']} | python -m validation fuzz --seed {options.seed} --first {index} --count 1 "
-                    f"--paths '{result['path']}' --executor {executor.name}",
-                    markup=False,
-                )
+                console.print(_explain(result, options.seed, index, executor.name), markup=False)
         done = index - options.first + 1
         if done % 16 == 0 or done == options.count:
             console.print(f"{done} of {options.count} configurations: {differing} of {outputs:,} outputs differ")
         if options.out is not None:
             _write(options.out, executor, results)
     return 0 if results and not bad else 1
+
+
+def _explain(result: dict[str, Any], seed: int, index: int, executor: str) -> str:
+    """One line: what differed where, and the command that runs just that."""
+    again = f"--seed {seed} --first {index} --count 1 --paths '{result['path']}' --executor {executor}"
+    return (
+        f"{result['differing']} of {result['outputs']} outputs differ, guards {result['guards']}: "
+        f"{result['path']} {result['configuration']} | python -m validation fuzz {again}"
+    )
 
 
 def _write(directory: FilePath, executor: Executor, results: list[dict[str, Any]]) -> None:

@@ -18,12 +18,9 @@ _CODE_EXPONENT = {"fp16": 0, "int8": 6, "q4_0": 1}
 
 _FP16_BIAS = 15
 _FP16_MANTISSA = 10
-_FP16_EXPONENT = 0x7C00
 _SIGN_BIT = 0x8000
 #: Scales of every class of FP16: zeros, subnormals, the smallest normal, ones, the largest.
 EXTREME_SCALES = (0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x83FF, 0x0400, 0x8400, 0x3C00, 0xB801, 0x7BFF, 0xFBFF)
-#: Infinities and NaN with several payloads.
-NOT_FINITE = (0x7C00, 0xFC00, 0x7E00, 0xFE00, 0x7C01, 0x7FFF)
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,6 @@ def draw(stream: Stream, plane: Plane, form: str, cells: int, heads: int) -> Cel
     """The cells of one plane in a format: `fp16`, `int8` or `q4_0`."""
     if plane.kind in (Kind.BELL, Kind.OUTLIERS, Kind.SAME, Kind.CLIMBING):
         return pack(_floats(stream, plane.kind, cells, heads), form)
-    if plane.kind is Kind.ANY_BITS:
-        return _any_bits(stream, form, cells, heads)
     groups = (cells, heads, HEAD_DIM // GROUP[form])
     if plane.kind is Kind.PUBLISHED and form != "q4_0":
         # FP16: K and V of deviation near 1; INT8: scales of 0.005..0.03. Q4_0 was published as SCALED.
@@ -99,30 +94,6 @@ def _coded(stream: Stream, form: str, scale: np.ndarray) -> Cells:
     with np.errstate(over="ignore", under="ignore"):
         values = (bell * scale.astype(np.float32)[..., None]).clip(-65504, 65504).astype(np.float16)
     return Cells(values.reshape(cells, heads, HEAD_DIM))
-
-
-def _any_bits(stream: Stream, form: str, cells: int, heads: int) -> Cells:
-    """Tame values; one scale (of FP16, one value) in 64 is any finite one, one in 2**15 is not finite.
-
-    More of those, and every output of a long list would be NaN.
-    """
-    groups = (cells, heads, HEAD_DIM // GROUP[form])
-    scale = _scales(stream, Plane(), form, groups)
-    if form == "fp16":
-        data = _coded(stream, form, scale).data
-        return Cells(_wild_halves(stream, data))
-    return _coded(stream, form, _wild_halves(stream, scale))
-
-
-def _wild_halves(stream: Stream, tame: np.ndarray) -> np.ndarray:
-    """float16 like `tame`, some elements replaced by random finite bits, fewer by infinities and NaN."""
-    wild = stream.child("wild").octets((*tame.shape, 2)).view("<u2")[..., 0].astype(np.uint16)
-    # The largest exponent is that of infinities and NaN: one bit less is finite.
-    wild = np.where(wild & _FP16_EXPONENT == _FP16_EXPONENT, wild ^ (1 << _FP16_MANTISSA), wild)
-    bits = np.where(stream.child("any").below(1 << 6, tame.shape) == 0, wild, tame.view(np.uint16))
-    special = np.array(NOT_FINITE, dtype=np.uint16)[stream.child("which").below(len(NOT_FINITE), tame.shape)]
-    bits = np.where(stream.child("special").below(1 << 15, tame.shape) == 0, special, bits)
-    return np.asarray(bits, dtype=np.uint16).view(np.float16)
 
 
 def climb_signs(stream: Stream, heads: int) -> np.ndarray:

@@ -158,10 +158,6 @@ def queries(case: Case, recipe: Recipe, keys: Cells, ids: np.ndarray, widths: np
     """float32 [n_q, n_head, 256]: q of a case."""
     stream = case.stream("q")
     shape = (case.queries, case.n_head, HEAD_DIM)
-    if recipe.q.aim is Aim.ANY_BITS:
-        tame = stream.normals(shape, recipe.q.exponent)
-        wild = stream.child("wild").octets((*shape, 4)).view("<f4")[..., 0].astype(np.float32)
-        return np.where(stream.child("any").below(1 << 10, shape) == 0, wild, tame)
     q = stream.normals(shape, recipe.q.exponent)
     if recipe.q.aim is Aim.CLIMB:
         direction = planes.climb_signs(case.stream("k"), case.n_head_kv).repeat(case.group, axis=0)

@@ -1,4 +1,4 @@
-"""Which tensor-core rule predicts a path's bits on an architecture (spec/tensorcore.md, section 1.2)."""
+"""Which tensor-core rule predicts a path's bits on an architecture (docs/arithmetic.md)."""
 
 from __future__ import annotations
 

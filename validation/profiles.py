@@ -19,8 +19,6 @@ SIZED_RECIPE = "signed_decades"
 #: Sizes of the published parity program: (context, queries), the edge of the identity selection last.
 PUBLISHED = ((32768, 2048), (1500, 1500), (2100, 256))
 PAGE_SIZES = (1, 4, 16, 64)
-#: Random-bit cases of the full profile.
-FUZZED = 60
 #: Cells and queries of a quick case: past the second tile and the absent chunks; ragged in every page size.
 _SMALL = (211, 3)
 _WIDE = (2301, 23)
@@ -42,12 +40,8 @@ def _small(recipe: str, seed: int, page_size: int, queries: int = _SMALL[1]) -> 
 
 
 def _attention_names() -> list[str]:
-    """Synthetic attention recipes that a reference can judge."""
-    return [
-        recipe.name
-        for recipe in of_operation("prompt_attention")
-        if not recipe.judged_by_bits and recipe.name != "captured"
-    ]
+    """Synthetic attention recipes."""
+    return [recipe.name for recipe in of_operation("prompt_attention") if recipe.name != "captured"]
 
 
 def quick(seed: int) -> list[Entry]:
@@ -80,17 +74,13 @@ def standard(seed: int) -> list[Entry]:
 
 
 def full(seed: int) -> list[Entry]:
-    """The standard cases, every recipe in every page size, the published sizes, random bits for the prediction."""
+    """The standard cases, every recipe in every page size, and the published sizes."""
     cases = [
         Case(name, seed + 2 + offset, 3000, 64, page_size)
         for offset, page_size in enumerate(PAGE_SIZES)
         for name in _attention_names()
     ]
     cases += [Case(SIZED_RECIPE, seed, context, queries) for context, queries in PUBLISHED]
-    for index in range(FUZZED):
-        group = (12, 8, 4)[index % 3]
-        page_size = PAGE_SIZES[index % len(PAGE_SIZES)]
-        cases.append(Case("any_bits", seed + index, 2051 + 97 * index, len(EDGE_WIDTHS), page_size, group=group))
     return standard(seed) + [Entry(case) for case in cases]
 
 

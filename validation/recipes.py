@@ -23,7 +23,6 @@ class Kind(Enum):
     PUBLISHED = "published"  # like the published parity program
     SCALED = "scaled"  # full-range codes under independent scales over `low`..`high`
     EXTREMES = "extremes"  # scales from the list of special FP16 values
-    ANY_BITS = "any bits"  # random bytes, infinities and NaN included
     BELL = "bell"  # float values, then packed: a plain bell curve
     OUTLIERS = "outliers"  # float values, then packed: outlier channels and outlier cells
     SAME = "same"  # float values, then packed: one row repeated for all cells
@@ -46,7 +45,6 @@ class Aim(Enum):
     NOTHING = "nothing"
     CELL = "cell"  # each query head follows the signs of one cell of its list
     CLIMB = "climb"  # along the sign vector of a CLIMBING K
-    ANY_BITS = "any bits"
 
 
 @dataclass(frozen=True)
@@ -80,8 +78,7 @@ class Widths(Enum):
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way of making data. operation: what it is for; judged_by_bits: the reference is not finite
-    by design, so that only a prediction can judge it."""
+    """One way of making data. operation: what it is for."""
 
     name: str
     motivation: str
@@ -91,7 +88,6 @@ class Recipe:
     pages: Pages = Pages.SHUFFLED
     widths: Widths = Widths.CAUSAL
     operation: str = "prompt_attention"
-    judged_by_bits: bool = False
 
 
 _ATTENTION = (
@@ -199,16 +195,6 @@ _ATTENTION = (
     Recipe(
         "captured",
         "q, K and V of a real model after rope (--capture FILE): outlier channels no generator here would draw.",
-    ),
-    Recipe(
-        "any_bits",
-        "Random bytes with subnormals, infinities and NaN: no reference can judge them, a bit prediction can.",
-        k=Plane(Kind.ANY_BITS),
-        v=Plane(Kind.ANY_BITS),
-        q=Query(aim=Aim.ANY_BITS),
-        pages=Pages.ABSENT,
-        widths=Widths.EDGES,
-        judged_by_bits=True,
     ),
 )
 

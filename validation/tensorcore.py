@@ -146,7 +146,8 @@ def mma_int8(a: Array, b: Array, c: Array, *, satfinite: bool = False) -> Array:
     total = c.astype(np.int64) + np.matmul(a.astype(np.int64), b.astype(np.int64))
     if satfinite:
         total = np.clip(total, -(1 << 31), (1 << 31) - 1)
-    return (((total + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)).astype(np.int32)
+    wrapped: Array = (((total + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)).astype(np.int32)
+    return wrapped
 
 
 def _bits(x: Array, floating: type, bits: type) -> Array:

@@ -32,7 +32,8 @@ class Decoded:
 
     @property
     def zero(self) -> Array:
-        return (self.significand == 0) & ~self.special
+        zero: Array = (self.significand == 0) & ~self.special
+        return zero
 
     def at(self, index: Any) -> Decoded:
         """The same elements of every field."""
@@ -43,7 +44,8 @@ class Decoded:
 
 def bit_length(magnitude: Array) -> Array:
     """Bit lengths (int64) of integers from 0 to 2^53 - 1."""
-    return np.frexp(magnitude.astype(np.float64))[1].astype(np.int64)
+    lengths: Array = np.frexp(magnitude.astype(np.float64))[1].astype(np.int64)
+    return lengths
 
 
 def decode(bits: Array, fraction_bits: int, exponent_bits: int, subnormals: str) -> Decoded:
@@ -76,10 +78,11 @@ def shift(value: Array, by: Array, cut: str) -> Array:
     """int64 value * 2^by; by may be negative, then `cut` says how: `trunc`, `floor` or `rne`. What is
     shifted out to the left must not matter: by is at most 40."""
     left, right = np.clip(by, 0, 40), np.clip(-by, 0, 62)
+    down: Array = (value << left) >> right
     if cut == "floor":
-        return (value << left) >> right
-    magnitude = np.abs(value) << left
-    out = magnitude >> right
+        return down
+    magnitude: Array = np.abs(value) << left
+    out: Array = magnitude >> right
     if cut == "rne":
         rest = magnitude & ((np.int64(1) << right) - 1)
         half = (np.int64(1) << right) >> 1

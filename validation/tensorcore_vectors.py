@@ -1,7 +1,7 @@
 """Vectors made by hand that tell hypotheses about a tensor core apart, each in one dot product.
 
 The first thing to run on a card that nobody here has measured: the answers name its row in
-`spec/tensorcore.md`, section 4.
+docs/arithmetic.md.
 """
 
 from __future__ import annotations

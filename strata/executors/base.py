@@ -31,7 +31,7 @@ class StrataError(Exception):
     """An error whose message is one clear line for the person at the terminal."""
 
 
-class ExecutorUnavailable(StrataError):
+class ExecutorUnavailable(StrataError):  # noqa: N818 - a state of the machine more than a fault
     """This machine cannot provide the executor (no compiler, no CuPy, no device, wrong driver)."""
 
 
@@ -79,10 +79,7 @@ class Kernel:
 def source_digests() -> dict[str, str]:
     """SHA-256 of every kernel source and header, by path relative to `strata/kernels`."""
     files = sorted([*KERNELS.glob("*.cu"), *(KERNELS / "include").glob("*.cuh")])
-    return {
-        file.relative_to(KERNELS).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in files
-    }
+    return {file.relative_to(KERNELS).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 @dataclass(frozen=True)

@@ -67,12 +67,16 @@ def prepare(executor: Executor, q: np.ndarray, pool: Pool, ids: np.ndarray, step
         raise StrataError(f"steps is {steps.dtype} {steps.shape}, expected int32 [{n_q}, 4]")
     widths = steps[:, 3]
     if int(widths.min()) < 0 or int(widths.max()) > ids.shape[1]:
-        raise StrataError(f"widths from {int(widths.min())} to {int(widths.max())}, expected 0 to the row stride {ids.shape[1]}")
+        raise StrataError(
+            f"widths from {int(widths.min())} to {int(widths.max())}, expected 0 to the row stride {ids.shape[1]}"
+        )
     valid = np.arange(ids.shape[1])[None, :] < widths[:, None]
     used = ids[valid]
     cells = pool.table.size * pool.page_size
     if used.size and (int(used.min()) < 0 or int(used.max()) >= cells):
-        raise StrataError(f"ids from {int(used.min())} to {int(used.max())}, expected 0 to {cells - 1}, the cells of the page table")
+        raise StrataError(
+            f"ids from {int(used.min())} to {int(used.max())}, expected 0 to {cells - 1}, the cells of the page table"
+        )
     return Inputs(
         executor.array(q, "q"),
         to_executor(executor, pool),

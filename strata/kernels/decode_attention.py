@@ -20,7 +20,7 @@ from strata.kernels.paths import Path
 from strata.kernels.pool import GROUPS, HEAD_DIM, Pool, mode_formats
 
 THREADS = 256
-CELLS = 64    # of a chunk
+CELLS = 64  # of a chunk
 #: Queries of one pair of launches: what bounds the workspace, and how the published caller runs it.
 BATCH = 32
 
@@ -73,10 +73,11 @@ def launch(executor: Executor, path: Path, inputs: Inputs, out: Buffer, workspac
             work.sums, work.maxima, work.weights, np.int32(inputs.cap), np.int32(inputs.page_size), np.int32(first),
         )  # fmt: skip
         witnesses.append(executor.launch(chunk, (work.chunks, inputs.kv_heads, count), args))
-        args = (
-            work.sums, work.maxima, work.weights, out, np.int32(inputs.kv_heads), np.int32(work.chunks), np.int32(first),
+        merged = (
+            work.sums, work.maxima, work.weights, out,
+            np.int32(inputs.kv_heads), np.int32(work.chunks), np.int32(first),
         )  # fmt: skip
-        witnesses.append(executor.launch(merge, (inputs.kv_heads * inputs.group, count, 1), args))
+        witnesses.append(executor.launch(merge, (inputs.kv_heads * inputs.group, count, 1), merged))
     return witnesses
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from strata.executors.base import POISON_OUTPUT, Buffer, Executor, Kernel, StrataError, Witness
 from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool, mode_formats
 
-THREADS = 128   # 4 rows a block
+THREADS = 128  # 4 rows a block
 _ROWS = THREADS // 32
 _DEFINES = (("TIER", 60),)
 
@@ -79,7 +79,7 @@ def append(
     n = shape[0]
     listed = None if isinstance(cells, int | np.integer) else np.asarray(cells)
     if listed is None:
-        first = int(cells)   # type: ignore[arg-type]
+        first = int(cells)  # type: ignore[arg-type]
         last = first + n - 1
     else:
         if listed.shape != (n,) or listed.dtype.kind not in "iu":
@@ -101,7 +101,12 @@ def append(
     lost = executor.array(np.zeros(1, np.int32), "lost")
     rows = n * pool.n_head_kv
     grid = (-(-rows // _ROWS), 1, 1)
-    tail = (np.int32(rows), np.int32(pool.n_head_kv), np.int32(0 if listed is not None else first), np.int32(pool.page_size))
+    tail = (
+        np.int32(rows),
+        np.int32(pool.n_head_kv),
+        np.int32(0 if listed is not None else first),
+        np.int32(pool.page_size),
+    )
     witnesses: list[Witness] = []
     buffers: list[Buffer] = [table, lost]
     planes: list[np.ndarray] = []

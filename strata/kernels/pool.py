@@ -76,13 +76,17 @@ class Pool:
         for name, plane, scale, fmt in (("k", self.k, self.k_scale, k_format), ("v", self.v, self.v_scale, v_format)):
             shape = (pages, self.n_head_kv, self.page_size, fmt.row)
             if plane.shape != shape or plane.dtype != fmt.dtype:
-                raise StrataError(f"pool {self.mode}: {name} is {plane.dtype} {plane.shape}, expected {fmt.dtype} {shape}")
+                raise StrataError(
+                    f"pool {self.mode}: {name} is {plane.dtype} {plane.shape}, expected {fmt.dtype} {shape}"
+                )
             if fmt.scales == 0:
                 if scale is not None:
                     raise StrataError(f"pool {self.mode}: {name}_scale given, expected none")
             elif scale is None or scale.shape != (*shape[:3], fmt.scales) or scale.dtype != np.float16:
                 got = "nothing" if scale is None else f"{scale.dtype} {scale.shape}"
-                raise StrataError(f"pool {self.mode}: {name}_scale is {got}, expected float16 {(*shape[:3], fmt.scales)}")
+                raise StrataError(
+                    f"pool {self.mode}: {name}_scale is {got}, expected float16 {(*shape[:3], fmt.scales)}"
+                )
         rows = pages * self.n_head_kv * self.page_size
         if rows >= 1 << 31:
             raise StrataError(f"pool: {rows} rows, expected fewer than 2^31")

@@ -22,7 +22,8 @@ integers, binary16 pools go in as they are. Everything that would not fit is a s
   which costs 3e-4 of the output scale and gains nothing here.)
 
 Per chunk the softmax keeps a running maximum m and sum: L = fma(L, alpha, sum), acc = fma(acc,
-alpha 2^(e_old - e), T), alpha = 2^((m_old - m_new) q_down); out = acc 2^(e-14) / L. exp2 is the project's own (include/exp2.cuh).
+alpha 2^(e_old - e), T), alpha = 2^((m_old - m_new) q_down); out = acc 2^(e-14) / L. exp2 is the
+project's own (include/exp2.cuh).
 Cells past the width or on absent pages have weight 0; without any cell the output is 0; a NaN or
 infinity in the inputs of a head gives NaN or infinity in its output.
 
@@ -42,8 +43,8 @@ from strata.kernels.pool import GROUPS, Pool, mode_formats
 
 THREADS = 128
 WARPS = 4
-ROWS = 16   # heads, padded to the rows of a matrix tile
-RING = 4    # chunks whose pool rows are held
+ROWS = 16  # heads, padded to the rows of a matrix tile
+RING = 4  # chunks whose pool rows are held
 #: Shared memory a Turing block may ask for.
 SM75_SHARED_LIMIT = 65536
 #: Blocks that the registers of one multiprocessor must hold together: at most 168 registers a thread for 3.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +13,11 @@ from validation.draws import Stream
 from validation.reference import tensorcore as rational
 from validation.tensorcore import PRESETS, Params, dot, mma, mma_int8
 from validation.tensorcore_data import FAMILIES, FINITE, tiles
-from validation.tensorcore_parts import CANONICAL_NAN, decode
-from validation.tensorcore_vectors import VECTORS, VECTORS_K16, vector_operands, vectors
+from validation.tensorcore_parts import CANONICAL_NAN, decode, round_f32
+from validation.tensorcore_vectors import VECTORS, VECTORS_K16, Vector, vector_operands, vectors
 
 RIVALS = [
-    replace(base, **{rule: word})
+    replace(base, **{rule: word})  # type: ignore[arg-type]  # all of these fields are words
     for base in (Params(8, 24), Params(16, 25))
     for rule, words in {
         "align": ("floor", "rne"),
@@ -49,6 +51,16 @@ def test_every_half_is_decoded() -> None:
     assert np.array_equal(read.nan, np.isnan(bits.view(np.float16)))
 
 
+def test_rationals_read_floats_as_numpy_does() -> None:
+    halves = np.arange(65536, dtype=np.uint16).view(np.float16)
+    for half in halves[np.isfinite(halves)][::7]:
+        assert rational.half_value(int(half.view(np.uint16))) == Fraction(float(half))
+    floats = (Stream.of(12).words(3000) >> np.uint64(11)).astype(np.uint32).view(np.float32)
+    floats = np.concatenate([floats, np.array([0, 1, 0x007FFFFF, 0x00800000, 0x807FFFFF], np.uint32).view(np.float32)])
+    for value in floats[np.isfinite(floats)]:
+        assert rational.float_value(int(value.view(np.uint32))) == Fraction(float(value))
+
+
 def test_rationals_round_as_numpy_does() -> None:
     """The reference's own rounding, where NumPy has an answer: float64 to float32, nearest even."""
     words = Stream.of(3).words(2000)
@@ -58,7 +70,7 @@ def test_rationals_round_as_numpy_does() -> None:
     ties = np.array([1 + 2.0**-24, 1 + 3 * 2.0**-24, 2.0**-150, 3 * 2.0**-150, 2.0**-126 - 2.0**-150])
     for value in np.concatenate([values, near, ties, -ties]):
         want = int(np.float32(value).view(np.uint32))
-        assert rational.float_of(rational.Fraction(float(value)), "rne") == want
+        assert rational.float_of(Fraction(float(value)), "rne") == want
 
 
 def test_rounded_is_the_rounded_fraction() -> None:
@@ -159,7 +171,7 @@ def test_special_values(name: str, case: tuple[str, list[float], list[float], fl
 
 
 def test_overflow_is_infinity() -> None:
-    """Above the largest float by a whole ulp: the sum is cut, and 2^128 is infinity and not the maximum."""
+    """The largest float stays under products too small for it; 2^128 is infinity and not the maximum."""
     a = np.full((1, 8), 65504, np.float16)
     below = np.array([0x7F7FFFFF], np.uint32)
     assert int(dot(a, a, below, Params(8, 24))[0]) == 0x7F7FFFFF
@@ -167,13 +179,11 @@ def test_overflow_is_infinity() -> None:
                np.full((16, 8), 0x7F7FFFFF, np.uint32), Params(8, 25))  # fmt: skip
     assert (step == 0x7F7FFFFF).all()
     # No half is large enough to cross 2^128 in one step, so the rounding itself is asked.
-    from validation.tensorcore_parts import round_f32
-
     sums = np.array([(1 << 25) - 1, 1 << 25, -(1 << 25)])
     assert round_f32(sums, np.full(3, 103), "rz").tolist() == [0x7F7FFFFF, 0x7F800000, 0xFF800000]
 
 
-# spec/tensorcore.md, section 4: sm_70, sm_75, sm_90, and sm_75 if a step had four products.
+# sm_70, sm_75, sm_90, and sm_75 if a step had four products.
 PUBLISHED = {
     "1*1, c = -(1-2^-24)": (0x34000000, 0x33800000, 0x33800000, 0x33800000),
     "1 + four 2^-25": (0x3F800000, 0x3F800000, 0x3F800001, 0x3F800000),
@@ -194,7 +204,7 @@ PUBLISHED_K16 = {
 
 
 @pytest.mark.parametrize("vector", [v for v in VECTORS if v.name in PUBLISHED], ids=lambda v: v.name)
-def test_vectors_give_the_published_bits(vector) -> None:  # type: ignore[no-untyped-def]
+def test_vectors_give_the_published_bits(vector: Vector) -> None:
     a, b, c = vector_operands([vector], 8)
     columns = ("sm_70", "sm_75", "sm_90", "sm_75_block4")
     assert tuple(int(dot(a, b, c, PRESETS[name])[0]) for name in columns) == PUBLISHED[vector.name]
@@ -208,7 +218,7 @@ def test_every_published_vector_is_there() -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS_K16, ids=lambda v: v.name)
-def test_one_k16_against_two_k8(vector) -> None:  # type: ignore[no-untyped-def]
+def test_one_k16_against_two_k8(vector: Vector) -> None:
     a, b, c = vector_operands([vector], 16)
 
     def twice(params: Params) -> int:
@@ -272,8 +282,8 @@ def test_bad_operands_are_refused() -> None:
 @pytest.mark.parametrize(("a_type", "b_type"), [(np.int8, np.int8), (np.uint8, np.int8), (np.uint8, np.uint8)])
 def test_int8_is_exact(a_type: type, b_type: type) -> None:
     stream = Stream.of(10)
-    a = stream.child("a").octets((32, 16, 32)).view(a_type)
-    b = stream.child("b").octets((32, 32, 8)).view(b_type)
+    a: np.ndarray[Any, Any] = stream.child("a").octets((32, 16, 32)).view(a_type)
+    b: np.ndarray[Any, Any] = stream.child("b").octets((32, 32, 8)).view(b_type)
     c = stream.child("c").words((32, 16, 8)).astype(np.uint32).view(np.int32)
     # Some accumulators at the limits, so that wrapping and clamping happen.
     c.reshape(-1)[::3] = np.iinfo(np.int32).max

@@ -16,7 +16,7 @@ Derived bound, per element, by `bounds.softmax` from these errors (U = 2**-24, o
 Cross terms are below 2**-9 of these sums, which every sum is raised by. The reference's own error,
 260 roundings of 2**-53 in a score, is added to the score.
 
-Published gates, from the parity program `qsa_prompt_attn_parity` (spec/attention.md, section 4.1).
+Published gates, from the parity program `qsa_prompt_attn_parity`.
 Maxima run over one case; `new` is the path, `old` its baseline, `ref` the FP64 reference.
 
 - Gate 1, accuracy: max|new - ref| <= max(4 max|old - ref|, 1e-6 max|ref|)

@@ -2,7 +2,7 @@
 
 One step adds `block` products and the accumulator (fewer products when the instruction has fewer):
 each of the block + 1 addends is cut below 2**(E - F), E the exponent of the largest, and the sum is
-cut once more to float32, by less than 2**-23 of it (spec/tensorcore.md, section 1.1). With P the sum
+cut once more to float32, by less than 2**-23 of it (docs/arithmetic.md). With P the sum
 of the magnitudes of all that the chain adds, 2**E and every partial sum are at most P, so
 
     one step:  error <= ((block + 1) 2**-F + 2**-23) P

@@ -16,16 +16,12 @@ _INFINITY, _SIGN = 0x7F800000, 0x80000000
 
 def half_value(bits: int) -> Fraction:
     """The value of a finite binary16."""
-    sign, field, fraction = (-1) ** (bits >> 15), bits >> 10 & 31, bits & 1023
-    return sign * (Fraction(fraction, 1 << 24) if field == 0 else (1024 + fraction) * Fraction(2) ** (field - 25))
+    return Fraction(_units(bits, 10, 31), 1 << 24)
 
 
 def float_value(bits: int) -> Fraction:
     """The value of a finite binary32."""
-    sign, field, fraction = (-1) ** (bits >> 31), bits >> 23 & 255, bits & 0x7FFFFF
-    return sign * (
-        Fraction(fraction, 1 << 149) if field == 0 else ((1 << 23) + fraction) * Fraction(2) ** (field - 150)
-    )
+    return Fraction(_units(bits, 23, 255), 1 << 149)
 
 
 def exponent_of(value: Fraction) -> int:

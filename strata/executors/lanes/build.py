@@ -85,9 +85,10 @@ def find_compiler() -> Compiler:
 
     Raises ExecutorUnavailable when there is none that answers.
     """
-    if sys.platform == "win32" or platform.machine().lower() not in ("x86_64", "amd64", "aarch64", "arm64"):
+    if not sys.platform.startswith("linux") or platform.machine().lower() not in ("x86_64", "amd64", "aarch64", "arm64"):
         raise ExecutorUnavailable(
-            f"the lanes executor runs on Linux and macOS, x86-64 or 64-bit Arm; this is {sys.platform} on {platform.machine()}"
+            "the lanes executor runs on Linux, x86-64 or 64-bit Arm;"
+            f" this is {sys.platform} on {platform.machine()}"
         )
     for command in _candidates():
         version = _version(command)

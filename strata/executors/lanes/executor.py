@@ -49,7 +49,8 @@ class HostBuffer:
         return int(self._raw.ctypes.data) + self._first
 
     def host(self) -> np.ndarray:
-        return self.bytes.copy().view(self.dtype).reshape(self.shape)
+        copy: np.ndarray = self.bytes.copy().view(self.dtype).reshape(self.shape)
+        return copy
 
     def write(self, host: np.ndarray) -> None:
         if host.shape != self.shape or host.dtype != self.dtype:
@@ -134,7 +135,10 @@ class LanesExecutor:
             elif isinstance(argument, np.generic):
                 values.append(library.scalar_bytes(argument))
             else:
-                raise LaunchError(f"{kernel.label}: argument {i} is a {type(argument).__name__}, expected a buffer of this executor, None or a NumPy scalar")
+                raise LaunchError(
+                    f"{kernel.label}: argument {i} is a {type(argument).__name__},"
+                    " expected a buffer of this executor, None or a NumPy scalar"
+                )
         request = library.Request(
             entry=kernel.entry,
             grid=grid,

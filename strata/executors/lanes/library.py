@@ -81,7 +81,8 @@ def _load(path: Path) -> ctypes.CDLL:
     except OSError as error:
         reason = str(error).removeprefix(f"{path}: ")
         # Each library keeps 8 bytes of the loader's small reserve for fast thread-local variables.
-        hint = "too many kernels in one process" if "static TLS" in reason else f"{VARIABLE} names another place for them"
+        many = "static TLS" in reason
+        hint = "too many kernels in one process" if many else f"{VARIABLE} names another place for them"
         raise ExecutorUnavailable(f"a compiled kernel cannot be loaded from {path.parent}: {reason}; {hint}") from None
     library.strata_launch.argtypes = [ctypes.POINTER(_Request)]
     library.strata_launch.restype = ctypes.c_int

@@ -73,8 +73,8 @@ def _encode(request: Request) -> bytes:
     addresses = {region.address: i for i, region in enumerate(request.regions)}
     for value in request.values:
         number = int.from_bytes(value, "little")
-        region = addresses.get(number, -1) if len(value) == 8 and number else -1
-        parts.append(struct.pack("<iI", region, len(value)) + value.ljust(8, b"\0"))
+        index = addresses.get(number, -1) if len(value) == 8 and number else -1
+        parts.append(struct.pack("<iI", index, len(value)) + value.ljust(8, b"\0"))
     for region in request.regions:
         name = region.name.encode()[:63]
         parts.append(struct.pack("<Q64s", region.nbytes, name))

@@ -47,7 +47,9 @@ def parse_rule(rule: str | tuple[int, int]) -> Rule:
             return RULES[rule]
         match = _PAIR.fullmatch(rule.strip())
         if match is None:
-            raise StrataError(f"rule {rule!r}: expected 'exact', 'block,F' such as '8,24', or one of {', '.join(RULES)}")
+            raise StrataError(
+                f"rule {rule!r}: expected 'exact', 'block,F' such as '8,24', or one of {', '.join(RULES)}"
+            )
         rule = (int(match[1]), int(match[2]))
     block, frac = rule
     if (block, frac) == (0, 0):

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 
 from strata.executors.base import Executor
 from strata.kernels.paths import PATHS, Path
-from strata.kernels.pool import HEAD_DIM, Pool
-from validation.attention_case import bound
+from strata.kernels.pool import Pool
+from validation.path_bound import bound
 from validation.cases import Case
 from validation.draws import Stream
 from validation.operations import ATTENTION
 from validation.pools import Inputs, build
-from validation.reference.prompt_attention import attend
+from validation.reference.prompt_attention import attend, values
 from validation.verdict import within
 
 #: Every path that computes attention, by name.
 ATTENTION_PATHS = [name for name, path in PATHS.items() if path.operation in ATTENTION]
-#: Cells of a small case: two chunks and a piece of the widest kind.
-CONTEXT = 135
+#: Cells of a small case: one chunk and a piece of the widest kind.
+CONTEXT = 101
 
 
 def make(
@@ -37,6 +39,17 @@ def make(
 ) -> Inputs:
     """The inputs of a recipe in a mode, at a small size."""
     return build(Case(recipe, seed, context, queries, page_size, n_head_kv, group), mode)
+
+
+def prebuild(executor: Executor, wanted: list[tuple[str, int]]) -> None:
+    """Compile the kernels of (path name, group), several at once."""
+    kernels = []
+    for name, group in wanted:
+        of = ATTENTION[PATHS[name].operation].kernels
+        assert of is not None
+        kernels += of(PATHS[name], group)
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        list(workers.map(executor.build, kernels))
 
 
 def run(executor: Executor, name: str, inputs: Inputs) -> np.ndarray:
@@ -99,13 +112,13 @@ def kv_head(inputs: Inputs, head: int) -> Inputs:
 
 
 def _halves(plane: np.ndarray) -> np.ndarray:
-    """uint16 view of the scales inside Q4_0 rows [..., 144]."""
-    return plane.reshape(*plane.shape[:-1], 8, 18)[..., :2].view(np.uint16)
+    """uint16 view [..., 8] of the scales inside Q4_0 rows [..., 144]."""
+    return plane.reshape(*plane.shape[:-1], 8, 18)[..., :2].view(np.uint16)[..., 0]
 
 
 def change_scales(pool: Pool, plane: str, change: Callable[[np.ndarray], np.ndarray]) -> Pool:
     """The pool with `change` applied to the FP16 numbers that carry the scale of K or V: the scales of
-    INT8 and Q4_0, the values themselves of FP16."""
+    INT8 and Q4_0 (last axis: 4 or 8 groups), the values themselves of FP16."""
     data, scale = (pool.k, pool.k_scale) if plane == "k" else (pool.v, pool.v_scale)
     if scale is not None:
         new = change(scale)
@@ -131,8 +144,4 @@ def times(factor: float) -> Callable[[np.ndarray], np.ndarray]:
 
 def v_values(inputs: Inputs, cells: np.ndarray) -> np.ndarray:
     """float64 [cells, n_head_kv, 256]: V of resident cells, from the definition of the formats."""
-    from validation.reference.prompt_attention import values
-
-    out = values(inputs.pool, cells)[1]
-    assert out.shape[-1] == HEAD_DIM
-    return out
+    return values(inputs.pool, cells)[1]

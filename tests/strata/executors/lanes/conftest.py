@@ -1,19 +1,23 @@
-"""Executors by other compilers than the one a machine would choose."""
+"""What the tests of lanes share: kernels built ahead, and executors by other compilers."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import shlex
 import stat
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
+from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.executors.lanes.build import find_compiler
+from tests.strata.executors.lanes.sources import kernel
 
 Maker = Callable[..., LanesExecutor]
 
@@ -32,11 +36,11 @@ def portable(tmp_path_factory: pytest.TempPathFactory) -> Maker:
     """Makes lanes for a processor without the instructions that have a second body in C++."""
     if LanesExecutor().arch not in ("lanes-x86_64", "lanes-amd64"):
         pytest.skip("only x86-64 has two bodies")
+    if "ziglang" in find_compiler().command:
+        pytest.skip("ziglang would build its C++ library for the older processor first, which takes minutes")
     wrapper = tmp_path_factory.mktemp("compiler") / "plain"
-    compiler = find_compiler()
     # After the caller's options, where it replaces -march=native.
-    oldest = "-mcpu=x86_64" if "ziglang" in compiler.command else "-march=x86-64"
-    wrapper.write_text(f'#!/bin/sh\nexec {shlex.join(compiler.command)} "$@" {oldest}\n')
+    wrapper.write_text(f'#!/bin/sh\nexec {shlex.join(find_compiler().command)} "$@" -march=x86-64\n')
     wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
     macros = subprocess.run(
         [wrapper, "-march=native", "-dM", "-E", "-x", "c++", "/dev/null"], capture_output=True, text=True, check=True
@@ -52,3 +56,30 @@ def ziglang() -> Maker:
     if importlib.util.find_spec("ziglang") is None:
         pytest.skip("the wheel ziglang is not installed (extra `compiler`)")
     return _with_compiler(f"{sys.executable} -m ziglang c++")
+
+
+#: What the test modules launch. A module that is run builds its kernels ahead, on all cores.
+BUILDS = {
+    "test_lanes_tensorcore": [("fast", "matrix"), ("checked", "matrix")],
+    "test_numbers": [("fast", "numbers")],
+    "test_vocabulary": [("fast", "vocabulary"), ("checked", "vocabulary")],
+    "test_faults": [("fast", "faults"), ("checked", "faults")],
+    "test_interrupt": [("fast", "faults"), ("fast", "numbers"), ("fast", "matrix")],
+    "test_sanitize": [("sanitize", "faults"), ("sanitize", "matrix"), ("fast", "faults"), ("fast", "matrix")],
+    "test_build": [("fast", "numbers"), ("fast", "vocabulary")],
+}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built_ahead(request: pytest.FixtureRequest) -> None:
+    """Builds what the chosen tests launch, the slowest first. What does not build fails in its own test."""
+    names = {item.path.stem for item in request.session.items}
+    wanted = {pair for name in names for pair in BUILDS.get(name, [])}
+
+    def make(pair: tuple[str, str]) -> None:
+        flavor, source = pair
+        with suppress(StrataError):
+            LanesExecutor(flavor=flavor).build(kernel(source))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(make, sorted(wanted, reverse=True)))

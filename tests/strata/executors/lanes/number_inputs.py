@@ -63,8 +63,24 @@ def canonical(x: Array) -> Array:
     return np.where(np.isnan(x), _NAN, x.view(np.uint32))
 
 
+def widened(halves: Array) -> Array:
+    """float32 bits of binary16 bits; NaN keeps its payload and is quiet, which is what the host's instruction does."""
+    return quiet(halves.astype(np.uint16).view(np.float16).astype(np.float32).view(np.uint32))
+
+
+def pair_of(low: Array, high: Array) -> Array:
+    """Two binary16 in one word, from float32 bits."""
+    pair: Array = half_of(low) | half_of(high) << np.uint32(16)
+    return pair
+
+
+def half_of(bits: Array) -> Array:
+    """binary16 bits, as uint32, of float32 bits."""
+    return to_half(bits.view(np.float32)).astype(np.uint32)
+
+
 def quiet(bits: Array) -> Array:
-    """float32 bits with NaN made quiet, its payload kept: what a conversion from binary16 gives on the host."""
+    """float32 bits with NaN made quiet, its payload kept."""
     return np.where(np.isnan(bits.view(np.float32)), bits | np.uint32(0x400000), bits)
 
 
@@ -110,8 +126,8 @@ def _select(x: Array, y: Array) -> Array:
 
 def _to_int(rounding: Callable[[Array], Array]) -> Callable[[Array], Array]:
     def convert(bits: Array) -> Array:
-        x = bits.view(np.float32).astype(np.float64)
         with np.errstate(invalid="ignore"):
+            x = bits.view(np.float32).astype(np.float64)
             clamped = np.clip(rounding(np.nan_to_num(x, nan=0.0)), -(2.0**31), 2.0**31 - 1)
         return clamped.astype(np.int64).astype(np.uint32)
 
@@ -123,8 +139,8 @@ def _bit_counts(x: Array) -> Array:
     return (32 - length) | np.bitwise_count(x).astype(np.uint32) << np.uint32(8)
 
 
-def _fma(a: Array, b: Array, c: Array) -> Array:
-    return fma32(a, b, c)
+def _from_int(bits: Array) -> Array:
+    return bits.view(np.int32).astype(np.float32).view(np.uint32)
 
 
 def _near_integers() -> Array:
@@ -160,22 +176,21 @@ def cases() -> list[Case]:
     halves = np.repeat(all_halves(), 4) | np.tile(all_halves(), 4) << np.uint32(16)
     floats = around_halves()
     turned = np.roll(floats, 17)
+    shifted = np.concatenate([np.roll(halves, 4999), pairs[1]])
+    counted = np.concatenate([random_bits("bits", 50_000), np.uint32(1) << np.arange(32, dtype=np.uint32), [0]])
     return [
-        Case("half_value", (all_halves(),), lambda h: quiet(h.astype(np.uint16).view(np.float16).astype(np.float32).view(np.uint32))),
-        Case("half_bits", (floats,), lambda x: to_half(x.view(np.float32)).astype(np.uint32)),
-        Case(
-            "half_pair", (floats, turned),
-            lambda x, y: to_half(x.view(np.float32)).astype(np.uint32) | to_half(y.view(np.float32)).astype(np.uint32) << np.uint32(16),
-        ),
-        Case("half_sub", (np.concatenate([halves, pairs[0]]), np.concatenate([np.roll(halves, 4999), pairs[1]])), _half_sub),
+        Case("half_value", (all_halves(),), widened),
+        Case("half_bits", (floats,), half_of),
+        Case("half_pair", (floats, turned), pair_of),
+        Case("half_sub", (np.concatenate([halves, pairs[0]]), shifted), _half_sub),
         Case("exp2", (_exp2_inputs(),), _floats(exp2)),
         Case("select", pairs, _select),
-        Case("fma", _fma_inputs(), _floats(_fma)),
+        Case("fma", _fma_inputs(), _floats(fma32)),
         Case("add", (floats, turned, np.roll(floats, 5)), _floats(lambda a, b, c: a + (b - c)), nan=True),
         Case("multiply", (floats, turned), _floats(lambda a, b: a * b), nan=True),
         Case("divide", (floats, turned), _floats(lambda a, b: a / b), nan=True),
         Case("to_int", (_near_integers(),), _to_int(np.trunc)),
         Case("to_int_nearest", (_near_integers(),), _to_int(np.rint)),
-        Case("from_int", (random_bits("ints", 100_000),), lambda x: x.view(np.int32).astype(np.float32).view(np.uint32)),
-        Case("bit_counts", (np.concatenate([random_bits("bits", 50_000), np.uint32(1) << np.arange(32, dtype=np.uint32), np.zeros(1, np.uint32)]),), _bit_counts),
-    ]  # fmt: skip
+        Case("from_int", (random_bits("ints", 100_000),), _from_int),
+        Case("bit_counts", (counted.astype(np.uint32),), _bit_counts),
+    ]

@@ -14,8 +14,8 @@ from validation.draws import Stream
 
 Array = np.ndarray[Any, Any]
 WHAT = (
-    "xor", "index", "up", "down", "ballot", "any", "all", "add", "max", "max_unsigned", "ldmatrix", "ldmatrix_transposed",
-    "async", "atomics", "block_sum", "order",
+    "xor", "index", "up", "down", "ballot", "any", "all", "add", "max", "max_unsigned",
+    "ldmatrix", "ldmatrix_transposed", "async", "atomics", "block_sum", "order",
 )  # fmt: skip
 SENTINEL = 0xABAD1DEA
 FULL = 0xFFFFFFFF
@@ -122,8 +122,9 @@ def test_warp_reductions_keep_their_order(what: str) -> None:
     widths = np.repeat([2, 4, 8, 16, 32], 40)
     rows = random_rows(what, len(widths))
     if what != "max_unsigned":
-        # Exponents within 2^20 of each other, so that every order of a sum gives other bits; signed zeros.
-        rows = (rows & np.uint32(0x807FFFFF)) | ((rows >> np.uint32(23) & np.uint32(15)) + np.uint32(120)) << np.uint32(23)
+        # Exponents within 16 of each other, so that every order of a sum gives other bits; signed zeros.
+        exponents = (rows >> np.uint32(23) & np.uint32(15)) + np.uint32(120)
+        rows = (rows & np.uint32(0x807FFFFF)) | exponents << np.uint32(23)
         rows[::7, 0] = 0
         rows[::7, 0, ::3] = 0x80000000
         rows[3::40, 1, 5] = 0x7F800000
@@ -141,8 +142,8 @@ def test_warp_reductions_keep_their_order(what: str) -> None:
 # the low half and 2(T%4)+1 in the high half. With .trans the matrix is loaded in column-major form: thread T
 # receives what stands at rows 2(T%4) and 2(T%4)+1 of column T/4.
 LDMATRIX = {
-    "ldmatrix": [[(t // 4, 2 * (t % 4)), (t // 4, 2 * (t % 4) + 1)] for t in range(32)],
-    "ldmatrix_transposed": [[(2 * (t % 4), t // 4), (2 * (t % 4) + 1, t // 4)] for t in range(32)],
+    "ldmatrix": [((t // 4, 2 * (t % 4)), (t // 4, 2 * (t % 4) + 1)) for t in range(32)],
+    "ldmatrix_transposed": [((2 * (t % 4), t // 4), (2 * (t % 4) + 1, t // 4)) for t in range(32)],
 }
 
 
@@ -158,9 +159,7 @@ def test_ldmatrix(what: str, flavor: str) -> None:
         for i in range(4):
             # Shared element n holds n.
             matrix = rows[block, 0, 8 * i : 8 * i + 8, None] // 2 + np.arange(8)
-            want = [
-                int(matrix[low]) | int(matrix[high]) << 16 for low, high in (map(tuple, pair) for pair in LDMATRIX[what])
-            ]
+            want = [int(matrix[low]) | int(matrix[high]) << 16 for low, high in LDMATRIX[what]]
             assert got[block, i].tolist() == want
 
 
@@ -244,7 +243,8 @@ def test_a_seed_permutes_lanes_and_blocks() -> None:
         assert np.array_equal(order, order_of(seed))  # the same seed, the same order
         assert np.array_equal(np.sort(order, axis=None), np.arange(5 * 192))
         for position in range(3):  # after the start, after __syncwarp, after __syncthreads
-            assert (order[:, position].argsort(axis=1) != np.arange(64)).any()
+            turns = np.diff(order[:, position].argsort(axis=1))
+            assert (turns == 1).mean() < 0.25  # nearly always 1 without a seed
     blocks = {tuple(order.min(axis=(1, 2)).argsort().tolist()) for order in orders.values()}
     lanes = {order[0, 0].argsort().tobytes() for order in orders.values()}
     assert len(blocks) > 3

@@ -19,7 +19,8 @@ DEVICE int d_column(int t, int i) { return 2 * t + (i & 1); }
 // a [block][a_count][16][16], b [block][b_count][16][8] (m16n8k8 reads the first 8 of k), c and d
 // [block][accumulators][16][8]. program [length][4]: operation, index of a, of b, of the accumulator.
 // Operations: 8 and 16 are the instructions, 0 joins, -1 adds 1/3 to the accumulator, -2 multiplies it
-// by 2^-140 and by 2^127, through subnormals. `twist` lets odd lanes use an accumulator that many further on.
+// by 2^-140 and by 2^127, through subnormals. With `twist` odd lanes have half as many accumulators, so
+// that one of theirs stands for two of the even lanes'.
 extern "C" __global__ void matrix(const u16* a, const u16* b, const float* c, float* d, const i32* program, i32 length,
                                   i32 a_count, i32 b_count, i32 accumulators, i32 twist) {
   const int lane = static_cast<int>(threadIdx.x), g = lane >> 2, t = lane & 3;
@@ -29,8 +30,8 @@ extern "C" __global__ void matrix(const u16* a, const u16* b, const float* c, fl
     for (int i = 0; i < 4; ++i)
       acc[n][i] = load(c + ((block * accumulators + n) * 16 + d_row(g, i)) * 8 + d_column(t, i));
   for (int step = 0; step < length; ++step) {
-    const int operation = load(program + step * 4), shift = twist * (lane & 1);
-    float(&mine)[4] = acc[(load(program + step * 4 + 3) + shift) % accumulators];
+    const int operation = load(program + step * 4);
+    float(&mine)[4] = acc[load(program + step * 4 + 3) >> (twist & lane & 1)];
     if (operation == 0) {
       mma_join();
     } else if (operation > 0) {

@@ -1,0 +1,84 @@
+"""Applying mutants: once and exactly, or an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from validation import profiles
+from validation.mutants.attention import DECODE, PROMPT, mutants
+from validation.mutants.mutant import PACKAGES, ROOT, Mutant, MutantError, apply, copy_sources, removals
+
+FILE = "strata/kernels/some.cu"
+
+
+def mutant(old: str, new: str = "b") -> Mutant:
+    return Mutant("some", FILE, old, new, "It is wrong.")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "strata" / "kernels").mkdir(parents=True)
+    (tmp_path / FILE).write_text("one a\ntwo aa\nwait();\nthree\nwait();\nwait();\n")
+    return tmp_path
+
+
+def test_the_text_is_replaced_in_the_copy_alone(tree: Path) -> None:
+    apply(mutant("one a\n", "none\n"), tree)
+    assert (tree / FILE).read_text().splitlines()[:2] == ["none", "two aa"]
+
+
+@pytest.mark.parametrize(("old", "count"), [("four", 0), ("a", 3), ("wait();", 3), ("", 0)])
+def test_a_text_that_does_not_occur_once_is_an_error(tree: Path, old: str, count: int) -> None:
+    before = (tree / FILE).read_text()
+    with pytest.raises(MutantError, match=f"mutant some: its text occurs {count} times in {FILE}, expected once"):
+        apply(mutant(old), tree)
+    assert (tree / FILE).read_text() == before
+
+
+def test_a_mutant_that_changes_nothing_is_an_error(tree: Path) -> None:
+    with pytest.raises(MutantError, match="it changes nothing"):
+        apply(mutant("three", "three"), tree)
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(MutantError, match=f"cannot read {FILE}: No such file"):
+        apply(mutant("a"), tmp_path)
+
+
+def test_each_removal_takes_one_occurrence_away(tree: Path) -> None:
+    source = (tree / FILE).read_text()
+    made = list(removals(mutant("wait();", ";"), source))
+    assert [one.name for one in made] == ["some-1", "some-2", "some-3"]
+    texts = [one.text(source) for one in made]
+    assert all(text.count("wait();") == 2 and len(text) == len(source) - 6 for text in texts)
+    lines = [[number for number, line in enumerate(text.splitlines(), 1) if line == ";"] for text in texts]
+    assert lines == [[3], [5], [6]]
+
+
+def test_the_copy_is_whole_and_holds_no_compiled_python(tmp_path: Path) -> None:
+    copy_sources(tmp_path)
+    for package in PACKAGES:
+        kept = {file.relative_to(ROOT) for file in (ROOT / package).rglob("*") if "__pycache__" not in file.parts}
+        assert {file.relative_to(tmp_path) for file in (tmp_path / package).rglob("*")} == kept
+
+
+def test_every_mutant_applies_to_the_sources_as_they_are() -> None:
+    table = list(mutants())
+    assert len({one.name for one in table}) == len(table)
+    recipes = {entry.case.recipe for entry in profiles.quick(1)}
+    for one in table:
+        source = (ROOT / one.file).read_text()
+        assert one.text(source) != source
+        assert one.why.endswith(".")
+        assert set(one.recipes) <= recipes, one.name
+
+
+def test_every_barrier_of_the_attention_kernels_has_a_mutant() -> None:
+    for file, name in ((PROMPT, "prompt"), (DECODE, "decode")):
+        source = (ROOT / file).read_text()
+        for call, kind in (("__syncthreads();", "block-barrier"), ("__syncwarp();", "warp-barrier")):
+            found = [one for one in mutants() if one.name.startswith(f"{name}-{kind}-")]
+            assert len(found) == source.count(call)
+    assert (ROOT / PROMPT).read_text().count("__sync") == 6

@@ -1,0 +1,72 @@
+"""Mutants of the attention kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from validation.mutants.mutant import ROOT, Mutant, removals
+
+PROMPT = "strata/kernels/prompt_attention.cu"
+DECODE = "strata/kernels/decode_attention.cu"
+
+_FAULTS = (
+    Mutant(
+        "v-fold-positive",
+        PROMPT,
+        "const u32 magnitude = bits[group][i] & 0x7fffu;",
+        "const u32 magnitude = bits[group][i] & 0x8000u ? 0 : bits[group][i];",
+        "The V scales of a chunk are bounded by the largest positive one: beside it a negative one overflows FP16.",
+        "prompt_attention/q4_0/*",
+        ("scale_extremes",),
+    ),
+    Mutant(
+        "q-lo-dropped",
+        PROMPT,
+        "mma_step(sum_here, q_lo[h * kSteps / kSums + s], b[h * kSteps / kSums + s]);",
+        ";",
+        "Scores see only the upper half of q: 11 bits of it instead of 22.",
+        "prompt_attention/int8/*",
+        ("signed_decades",),
+    ),
+    Mutant(
+        "p-lo-dropped",
+        PROMPT,
+        "mma_step(raw[j], p_lo[s], b[s][j]);",
+        ";",
+        "Values are weighted by the upper half of p alone: 11 bits of it instead of 22.",
+        "prompt_attention/int8/*",
+        ("signed_decades",),
+    ),
+    Mutant(
+        "k8-halves-swapped",
+        PROMPT,
+        "  mma_m16n8k8(d, a, b);\n  mma_m16n8k8(d, a + 2, b + 1);",
+        "  mma_m16n8k8(d, a, b + 1);\n  mma_m16n8k8(d, a + 2, b);",
+        "On sm75 each half of a 16-wide step meets the other half's keys and values.",
+        "prompt_attention/fp16/sm75",
+        ("uniform",),
+    ),
+    Mutant(
+        "absent-scored-zero",
+        PROMPT,
+        "masked[i] = rows_at(chunk).ld(soft_cell + i) < 0;",
+        "masked[i] = chunk * CELLS + soft_cell + i >= n;",
+        "A cell of an absent page is read as zeros and scored 0 instead of masked: it takes weight from the others.",
+        "prompt_attention/k8v4/*",
+        ("small_q",),
+    ),
+)
+
+
+def mutants() -> Iterator[Mutant]:
+    """Every mutant of the attention kernels; those without a barrier are made from the sources as they are."""
+    yield from _FAULTS
+    for name, file, paths in (
+        ("prompt", PROMPT, "prompt_attention/q4_0/*"),
+        ("decode", DECODE, "decode_attention/q4_0/*"),
+    ):
+        source = (ROOT / file).read_text()
+        for what, call in (("block-barrier", "__syncthreads();"), ("warp-barrier", "__syncwarp();")):
+            why = f"Without this {call.removesuffix('();')} threads read what others may not have written yet."
+            pattern = Mutant(f"{name}-{what}", file, call, ";", why, paths, ("uniform",))
+            yield from removals(pattern, source)
