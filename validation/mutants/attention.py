@@ -16,7 +16,7 @@ _FAULTS = (
         "const u32 magnitude = bits[group][i] & 0x7fffu;",
         "const u32 magnitude = bits[group][i] & 0x8000u ? 0 : bits[group][i];",
         "The V scales of a chunk are bounded by the largest positive one: beside it a negative one overflows FP16.",
-        "prompt_attention/q4_0/*",
+        "prompt_attention/q4_0/sm75",
         ("scale_extremes",),
     ),
     Mutant(
@@ -25,7 +25,7 @@ _FAULTS = (
         "mma_step(sum_here, q_lo[h * kSteps / kSums + s], b[h * kSteps / kSums + s]);",
         ";",
         "Scores see only the upper half of q: 11 bits of it instead of 22.",
-        "prompt_attention/int8/*",
+        "prompt_attention/int8/sm75",
         ("signed_decades",),
     ),
     Mutant(
@@ -34,7 +34,7 @@ _FAULTS = (
         "mma_step(raw[j], p_lo[s], b[s][j]);",
         ";",
         "Values are weighted by the upper half of p alone: 11 bits of it instead of 22.",
-        "prompt_attention/int8/*",
+        "prompt_attention/int8/sm75",
         ("signed_decades",),
     ),
     Mutant(
@@ -52,7 +52,7 @@ _FAULTS = (
         "masked[i] = rows_at(chunk).ld(soft_cell + i) < 0;",
         "masked[i] = chunk * CELLS + soft_cell + i >= n;",
         "A cell of an absent page is read as zeros and scored 0 instead of masked: it takes weight from the others.",
-        "prompt_attention/k8v4/*",
+        "prompt_attention/k8v4/sm75",
         ("small_q",),
     ),
 )
@@ -62,8 +62,8 @@ def mutants() -> Iterator[Mutant]:
     """Every mutant of the attention kernels; those without a barrier are made from the sources as they are."""
     yield from _FAULTS
     for name, file, paths in (
-        ("prompt", PROMPT, "prompt_attention/q4_0/*"),
-        ("decode", DECODE, "decode_attention/q4_0/*"),
+        ("prompt", PROMPT, "prompt_attention/q4_0/sm75"),
+        ("decode", DECODE, "decode_attention/q4_0/simt"),
     ):
         source = (ROOT / file).read_text()
         for what, call in (("block-barrier", "__syncthreads();"), ("warp-barrier", "__syncwarp();")):

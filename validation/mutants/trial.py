@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
-from validation.mutants.mutant import ROOT, Mutant, MutantError, apply, copy_sources
+from validation.mutants.mutant import Mutant, MutantError, apply, copy_sources
 
 #: Seconds a trial may take; what does not end is an error.
 LIMIT_S = 600
@@ -39,7 +39,7 @@ def trial(mutant: Mutant, seed: int = 1) -> Kill | None:
     healthy(mutant.paths, mutant.recipes, seed)
     with tempfile.TemporaryDirectory(prefix="strata-mutant-") as directory:
         tree = FilePath(directory).resolve()
-        copy_sources(tree)
+        copy_sources(tree, FilePath(_snapshot().name))
         apply(mutant, tree)
         answer = _run(tree, mutant.name, mutant.paths, mutant.recipes, seed)
         _confirm(answer, tree, mutant)
@@ -50,9 +50,17 @@ def trial(mutant: Mutant, seed: int = 1) -> Kill | None:
 
 
 @cache
+def _snapshot() -> tempfile.TemporaryDirectory[str]:
+    """The sources as they are at the first trial, so that an edit meanwhile reaches none of the later ones."""
+    directory = tempfile.TemporaryDirectory(prefix="strata-healthy-")
+    copy_sources(FilePath(directory.name))
+    return directory
+
+
+@cache
 def healthy(paths: str, recipes: tuple[str, ...], seed: int = 1) -> int:
     """Raises MutantError unless the sources as they are pass the cases; how many those are."""
-    answer = _run(ROOT, "none", paths, recipes, seed)
+    answer = _run(FilePath(_snapshot().name), "none", paths, recipes, seed)
     if answer["planned"] == 0:
         raise MutantError(f"no quick case of {', '.join(recipes)} fits the paths {paths}")
     if "red" in answer or answer["executed"] != answer["planned"]:

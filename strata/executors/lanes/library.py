@@ -17,6 +17,8 @@ from strata.executors.cache import VARIABLE
 from strata.executors.lanes.rules import Rule
 
 _MESSAGE_BYTES = 1024
+#: A launch uses every core, and handles faults of the whole process while it runs.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 class _Extent(ctypes.Structure):
@@ -136,7 +138,8 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
     done = threading.Event()
 
     def work() -> None:
-        status.append(library.strata_launch(ctypes.byref(c)))
+        with _ONE_AT_A_TIME:
+            status.append(library.strata_launch(ctypes.byref(c)))
         done.set()
 
     thread = threading.Thread(target=work)

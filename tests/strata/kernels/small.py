@@ -12,10 +12,10 @@ import numpy as np
 from strata.executors.base import Executor
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import Pool
-from validation.path_bound import bound
 from validation.cases import Case
 from validation.draws import Stream
 from validation.operations import ATTENTION
+from validation.path_bound import bound
 from validation.pools import Inputs, build
 from validation.reference.prompt_attention import attend, values
 from validation.verdict import within

@@ -18,9 +18,9 @@ from strata.kernels.pool import GROUPS, HEAD_DIM
 from tests.strata.kernels import small
 from tests.strata.kernels.small import assert_right, make, run, same_bits
 from validation import judge
-from validation.path_bound import bound
 from validation.bounds import prompt_attention as bounds
 from validation.draws import Stream
+from validation.path_bound import bound
 from validation.planes import Cells
 from validation.pools import Inputs, page_table, place
 from validation.recipes import Pages

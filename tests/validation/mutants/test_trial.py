@@ -23,10 +23,10 @@ BASE = TABLE["k8-halves-swapped"]
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> dict[str, Kill | None | MutantError]:
+def outcomes() -> dict[str, Kill | MutantError | None]:
     """Every mutant of the table, several at once: each waits for a compiler most of the time."""
 
-    def one(mutant: Mutant) -> Kill | None | MutantError:
+    def one(mutant: Mutant) -> Kill | MutantError | None:
         try:
             return trial(mutant)
         except MutantError as error:
@@ -39,7 +39,7 @@ def outcomes() -> dict[str, Kill | None | MutantError]:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_the_quick_run_refuses(name: str, outcomes: dict[str, Kill | None | MutantError]) -> None:
+def test_the_quick_run_refuses(name: str, outcomes: dict[str, Kill | MutantError | None]) -> None:
     kill = outcomes[name]
     assert isinstance(kill, Kill), f"{name} was not killed: {kill}"
     print(f"{name}: {kill.check}, {kill.verdict} on {kill.path}: {kill.reason}")
@@ -96,7 +96,7 @@ def test_cases_that_do_not_exist_are_an_error() -> None:
 def test_sources_that_fail_as_they_are_kill_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     red = {"planned": 2, "executed": 1, "red": {"check": "bound"}}
     monkeypatch.setattr(trials, "_run", lambda *args: red)
-    with pytest.raises(MutantError, match="without a mutant the cases of uniform on .* do not pass"):
+    with pytest.raises(MutantError, match=r"without a mutant the cases of uniform on .* do not pass"):
         trial(replace(BASE, paths="prompt_attention/fp16/sm7?"))
 
 
@@ -128,7 +128,7 @@ def test_what_ran_must_be_the_copy(tmp_path: Path, packages: list[str], digest: 
     ],
 )
 def test_the_command_ends_with_what_came_of_it(
-    outcome: Kill | None | MutantError,
+    outcome: Kill | MutantError | None,
     status: int,
     said: str,
     monkeypatch: pytest.MonkeyPatch,

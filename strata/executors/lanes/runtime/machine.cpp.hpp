@@ -397,12 +397,6 @@ inline void work(Launch* launch, const std::vector<u64>* order) try {
 }
 
 inline void run(Launch* launch) {
-#if !defined(__SANITIZE_ADDRESS__)
-  struct sigaction action{};
-  action.sa_sigaction = on_fault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  for (int i = 0; i < kFaultKinds; ++i) sigaction(kFaults[i], &action, &before_fault[i]);
-#endif
   std::vector<u64> order;
   if (launch->seed) {   // blocks in a permuted order too
     order.resize(u64(launch->grid.x) * launch->grid.y * launch->grid.z);
@@ -410,6 +404,12 @@ inline void run(Launch* launch) {
     u64 state = launch->seed;
     for (u64 i = order.size(); i > 1; --i) std::swap(order[i - 1], order[next_random(state) % i]);
   }
+#if !defined(__SANITIZE_ADDRESS__)
+  struct sigaction action{};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  for (int i = 0; i < kFaultKinds; ++i) sigaction(kFaults[i], &action, &before_fault[i]);
+#endif
   std::vector<std::thread> threads;
   try {
     for (int i = 0; i < launch->workers; ++i) threads.emplace_back(work, launch, &order);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,9 @@ RACES = {
     "kWarpWriteRead": (("warp read", "warp write"), "was "),
     "kWarpReadWrite": (("over", "before"), "was "),
     "kReadByMany": (("over many", "by many"), "was "),
+    "kReadByWarp": (("over warp", "by warp"), "was "),
+    "kReadByThread": (("over thread", "by thread"), "was "),
+    "kReadByNeighbour": (("over neighbour", "by neighbour"), "was "),
     "kWarpUpdate": (("update", "by all"), "was "),
 }
 
@@ -169,6 +173,21 @@ def test_races_are_found_whatever_the_schedule(what: str, seed: int | None) -> N
     places, part = RACES[what]
     reported = next((place for place in places if f"faults.cu:{line_of('faults', place)}:" in text), places[0])
     expect(text, reported, "race: shared byte", part, "no barrier between")
+
+
+@pytest.mark.parametrize(
+    ("what", "reader"),
+    [
+        ("kReadByMany", "several warps"),
+        ("kReadByWarp", "warp 0"),
+        ("kReadByThread", "thread 0"),
+        ("kReadByNeighbour", "thread 0"),
+    ],
+)
+def test_a_write_after_a_read_is_a_race_too(what: str, reader: str) -> None:
+    """Without a seed the readers come first, so that only what is known of reads can tell."""
+    text = message(LanesExecutor(flavor="checked"), what)
+    expect(text, RACES[what][0][0], f"race: shared byte 0 was read by {reader} with no barrier between")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -234,6 +253,19 @@ def test_the_first_fault_of_many_workers_is_kept() -> None:
     executor = LanesExecutor(threads=2)
     for _ in range(20):
         expect(message(executor, "kNotInMask"), "not in mask")
+
+
+def test_launches_from_two_threads_do_not_disturb_each_other() -> None:
+    """Handlers of faults belong to the process; launches that overlap must not take them from one another."""
+    executors = [LanesExecutor(seed=seed, threads=2) for seed in (None, 1)]
+
+    def many(executor: LanesExecutor) -> list[str]:
+        return [message(executor, what) for what in ("kNull", "kSharedPastEnd") * 20]
+
+    with ThreadPoolExecutor(2) as pool:
+        texts = [text for batch in pool.map(many, executors) for text in batch]
+    assert len(texts) == 80
+    assert all("memory fault" in text or "out of range: byte 1024" in text for text in texts)
 
 
 def test_arguments_and_sizes_are_checked_before_the_launch() -> None:

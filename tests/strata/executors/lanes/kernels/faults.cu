@@ -4,16 +4,16 @@
 
 enum What {
   kNothing,
-  kLaneExits, kLaneSkips, kDifferent, kTwoOfOneLine, kNotInMask, kReadsOutsideMask, kOddWidth,    // 1..7
-  kTwoBarriers, kNeverArrives, kExitsWhileWaiting, kBarrierAfterExit,                             // 8..11
-  kSharedIndex, kSharedNegative, kSharedPastEnd, kSharedTooBig, kUnwritten, kMisalignedShared,    // 12..17
-  kWriteWrite, kWriteRead, kReadWrite, kWarpWriteWrite, kWarpWriteRead, kWarpReadWrite,           // 18..23
-  kReadByMany, kWarpUpdate,                                                                       // 24, 25
-  kGlobalPastEnd, kGlobalBefore, kGlobalMisaligned, kNull,                                        // 26..29
-  kAsyncNotWaited, kAsyncReadEarly, kAsyncOverwritten, kAsyncTooMany,                             // 30..33
-  kMmaNotJoined, kMmaNotJoinedAtBarrier, kMmaUnequal,                                             // 34..36
-  kDivide, kTrap, kStackOverflow, kEndless, kBusy,                                                // 37..41
-  kStackArray, kHeap, kShift                                                                      // 42..44
+  kLaneExits, kLaneSkips, kDifferent, kTwoOfOneLine, kNotInMask, kReadsOutsideMask, kOddWidth,
+  kTwoBarriers, kNeverArrives, kExitsWhileWaiting, kBarrierAfterExit,
+  kSharedIndex, kSharedNegative, kSharedPastEnd, kSharedTooBig, kUnwritten, kMisalignedShared,
+  kWriteWrite, kWriteRead, kReadWrite, kWarpWriteWrite, kWarpWriteRead, kWarpReadWrite,
+  kReadByMany, kReadByWarp, kReadByThread, kReadByNeighbour, kWarpUpdate,
+  kGlobalPastEnd, kGlobalBefore, kGlobalMisaligned, kNull,
+  kAsyncNotWaited, kAsyncReadEarly, kAsyncOverwritten, kAsyncTooMany,
+  kMmaNotJoined, kMmaNotJoinedAtBarrier, kMmaUnequal,
+  kDivide, kTrap, kStackOverflow, kEndless, kBusy,
+  kStackArray, kHeap, kShift
 };
 
 __attribute__((noinline)) static int deep(int n) {
@@ -147,9 +147,30 @@ extern "C" __global__ void faults(const u32* in, u32* out, u32* nothing, i32 wha
     case kReadByMany:
       if (thread == 0) first.st(0, r);
       __syncthreads();
-      r = first.ld(0);   // at: by many
+      if (thread != 63) r = first.ld(0);   // at: by many
       if (fixed) __syncthreads();
-      if (thread == 5) first.st(0, r);   // at: over many
+      if (thread == 63) first.st(0, r);   // at: over many
+      break;
+    case kReadByWarp:
+      if (thread == 0) first.st(0, r);
+      __syncthreads();
+      if (warp == 0) r = first.ld(0);   // at: by warp
+      if (fixed) __syncthreads();
+      if (thread == 32) first.st(0, r);   // at: over warp
+      break;
+    case kReadByThread:
+      first.st(thread, r);
+      __syncthreads();
+      if (warp == 0) r = first.ld(thread);   // at: by thread
+      if (fixed) __syncthreads();
+      if (warp == 1) first.st(thread - 32, r);   // at: over thread
+      break;
+    case kReadByNeighbour:
+      first.st(thread, r);
+      __syncwarp();
+      if (lane < 16) r = first.ld(thread);   // at: by neighbour
+      if (fixed) __syncwarp();
+      if (lane >= 16) first.st(thread - 16, r);   // at: over neighbour
       break;
     case kWarpUpdate:   // read by all, then read and written by one: in order thanks to __syncwarp
       if (lane == 0) first.st(warp, r);
