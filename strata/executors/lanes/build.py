@@ -85,10 +85,10 @@ def find_compiler() -> Compiler:
 
     Raises ExecutorUnavailable when there is none that answers.
     """
-    if not sys.platform.startswith("linux") or platform.machine().lower() not in ("x86_64", "amd64", "aarch64", "arm64"):
+    machine = platform.machine().lower()
+    if not sys.platform.startswith("linux") or machine not in ("x86_64", "amd64", "aarch64", "arm64"):
         raise ExecutorUnavailable(
-            "the lanes executor runs on Linux, x86-64 or 64-bit Arm;"
-            f" this is {sys.platform} on {platform.machine()}"
+            f"the lanes executor runs on Linux, x86-64 or 64-bit Arm; this is {sys.platform} on {machine}"
         )
     for command in _candidates():
         version = _version(command)

@@ -34,7 +34,7 @@ from validation.sampling import sampled
 from validation.verdict import Check, identical
 
 #: (context, queries) by executor; the published ones on a card.
-SIZES = {"cuda": {"long": PUBLISHED[0], "short": PUBLISHED[1]}, "lanes": {"long": (2301, 8), "short": (211, 8)}}
+SIZES = {"cuda": {"long": PUBLISHED[0], "short": PUBLISHED[1]}, "lanes": {"long": (1100, 4), "short": (211, 4)}}
 #: Timed calls.
 REPS = {"cuda": 20, "lanes": 3}
 #: Inputs are rotated until their bytes exceed the second-level cache this many times.

@@ -160,7 +160,8 @@ def test_absent_cells_count_for_nothing(checked: LanesExecutor, name: str) -> No
 
 
 @every_path
-def test_what_is_not_selected_is_not_read(checked: LanesExecutor, name: str) -> None:
+@pytest.mark.parametrize("fill", ["huge", "nan"])
+def test_what_is_not_selected_is_not_read(checked: LanesExecutor, name: str, fill: str) -> None:
     """Ids past a row's width, table entries and pages that no selected cell uses: anything may stand there."""
     inputs = make(mode_of(name), "absent_pages", queries=3, context=70)
     inputs = small.with_widths(inputs, [33, 64, 65])
@@ -177,7 +178,8 @@ def test_what_is_not_selected_is_not_read(checked: LanesExecutor, name: str) -> 
 
     def spoil(x: np.ndarray) -> np.ndarray:
         x = x.copy()
-        x.view(np.uint8)[other] = 0x7B if x.dtype == np.float16 else 0xFB  # huge halves, -5, scales of -6e4
+        # Halves and scales of 6e4, or NaN, which would show even with a weight of zero.
+        x.view(np.uint8)[other] = 0xFF if fill == "nan" else 0x7B
         return x
 
     spoiled = replace(inputs, ids=ids, pool=replace(small.planes(pool, spoil), table=table))

@@ -60,10 +60,13 @@ def ziglang() -> Maker:
 
 #: What the test modules launch. A module that is run builds its kernels ahead, on all cores.
 BUILDS = {
-    "test_lanes_tensorcore": [("fast", "matrix"), ("checked", "matrix")],
+    "test_lanes_tensorcore": [("fast", "matrix")],
     "test_numbers": [("fast", "numbers")],
     "test_vocabulary": [("fast", "vocabulary"), ("checked", "vocabulary")],
+    "test_schedules": [("fast", "vocabulary"), ("checked", "vocabulary")],
+    "test_matrix_queue": [("fast", "matrix"), ("checked", "matrix")],
     "test_faults": [("fast", "faults"), ("checked", "faults")],
+    "test_memory_rules": [("checked", "faults")],
     "test_interrupt": [("fast", "faults"), ("fast", "numbers"), ("fast", "matrix")],
     "test_sanitize": [("sanitize", "faults"), ("sanitize", "matrix"), ("fast", "faults"), ("fast", "matrix")],
     "test_build": [("fast", "numbers"), ("fast", "vocabulary")],

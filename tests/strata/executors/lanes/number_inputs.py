@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.lanes import LanesExecutor
+from strata.executors.base import Executor
 from tests.strata.executors.lanes.sources import kernel
 from validation.draws import Stream
 from validation.exp2 import exp2, fma32
@@ -22,7 +22,7 @@ WHAT = (
 _NAN, _HALF_NAN = np.uint32(0x7FFFFFFF), np.uint16(0x7FFF)
 
 
-def evaluate(executor: LanesExecutor, what: str, x: Array, y: Array | None = None, z: Array | None = None) -> Array:
+def evaluate(executor: Executor, what: str, x: Array, y: Array | None = None, z: Array | None = None) -> Array:
     """uint32 results of one function of `numbers.cu` on uint32 inputs of one length."""
     zeros = np.zeros_like(x)
     source = executor.array(np.stack([x, zeros if y is None else y, zeros if z is None else z]), "in")

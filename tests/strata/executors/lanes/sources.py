@@ -9,9 +9,9 @@ from strata.executors.base import Kernel
 FOLDER = Path(__file__).resolve().parent / "kernels"
 
 
-def kernel(source: str, block: int = 32, shared_bytes: int = 0) -> Kernel:
-    """The kernel of the same name in `kernels/<source>.cu`, at the sm80 tier."""
-    return Kernel(source, source, block, shared_bytes, (("TIER", 80),), str(FOLDER))
+def kernel(source: str, block: int = 32, shared_bytes: int = 0, tier: int = 80) -> Kernel:
+    """The kernel of the same name in `kernels/<source>.cu`."""
+    return Kernel(source, source, block, shared_bytes, (("TIER", tier),), str(FOLDER))
 
 
 def line_of(source: str, mark: str) -> int:

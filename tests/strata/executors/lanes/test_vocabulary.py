@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from strata.executors.base import Executor
 from strata.executors.lanes import LanesExecutor
 from tests.strata.executors.lanes.conftest import Maker
 from tests.strata.executors.lanes.sources import kernel
@@ -23,7 +24,7 @@ LANES = np.arange(32)
 
 
 def run(
-    executor: LanesExecutor, what: str, rows: Array, settings: Array | None = None, block: int = 32
+    executor: Executor, what: str, rows: Array, settings: Array | None = None, block: int = 32, tier: int = 80
 ) -> tuple[Array, Array]:
     """Results uint32 [blocks, 4, threads] and the two counters. rows: uint32 [blocks, 4, threads]; settings:
     int64 [blocks, 3], mask, argument, width."""
@@ -31,8 +32,9 @@ def run(
     counters = executor.array(np.zeros(2, np.uint32), "counters")
     chosen = np.full((len(rows), 3), (FULL, 0, 32)) if settings is None else settings
     arguments = [executor.array(rows, "in"), out, executor.array(chosen.astype(np.uint32).view(np.int32), "settings")]
-    program = kernel("vocabulary", block, 4096)
-    executor.launch(program, (len(rows), 1, 1), [*arguments, counters, np.int32(WHAT.index(what))])
+    executor.launch(
+        kernel("vocabulary", block, 4096, tier), (len(rows), 1, 1), [*arguments, counters, np.int32(WHAT.index(what))]
+    )
     assert out.guards_intact()
     return out.host(), counters.host()
 
@@ -196,59 +198,8 @@ def test_atomics_lose_nothing(threads: int) -> None:
     assert np.isin(got[:, 1], np.append(rows[:, 0], 0)).all()
 
 
-def block_sum(rows: Array) -> Array:
-    v = rows[:, 0].view(np.float32)
-    blocks, threads = v.shape
-    warps = np.zeros_like(v).reshape(blocks, -1, 32)
-    for w in range(threads // 32):
-        one = rows[:, 0, 32 * w : 32 * w + 32][:, None].repeat(3, axis=1)
-        warps[:, w] = butterfly("add", one, 32)[:, 0].view(np.float32)
-    total = np.zeros(blocks, np.float32)
-    for w in range(threads // 32):
-        total = total + warps[:, w, 0]
-    return (total[:, None] + v).view(np.uint32)
-
-
 def float_rows(name: str, blocks: int, threads: int) -> Array:
     return Stream.of(6, name).normals((blocks, 4, threads)).view(np.uint32)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("flavor", ["fast", "checked"])
-def test_schedules_change_no_bit_of_a_correct_kernel(threads: int, flavor: str) -> None:
-    rows = float_rows("sum", 9, 128)
-    want = block_sum(rows)
-    for seed in (None, *range(20)):
-        got, counters = run(LanesExecutor(seed=seed, threads=threads, flavor=flavor), "block_sum", rows, block=128)
-        assert np.array_equal(got[:, 0], want), seed
-        assert counters[0] == 9 * 128
-
-
-def order_of(seed: int | None, threads: int = 1) -> Array:
-    got, _ = run(LanesExecutor(seed=seed, threads=threads), "order", np.zeros((5, 4, 64), np.uint32), block=64)
-    return got[:, :3]
-
-
-def test_without_a_seed_lanes_and_blocks_run_in_order() -> None:
-    first = order_of(None)
-    assert np.array_equal(first, order_of(None))
-    # A block takes 192 numbers, its lanes arrive in order, warp after warp.
-    assert np.array_equal(first[:, 0].argsort(axis=1), np.tile(np.arange(64), (5, 1)))
-    assert np.array_equal(first.min(axis=(1, 2)), 192 * np.arange(5))
-
-
-def test_a_seed_permutes_lanes_and_blocks() -> None:
-    orders = {seed: order_of(seed) for seed in range(6)}
-    for seed, order in orders.items():
-        assert np.array_equal(order, order_of(seed))  # the same seed, the same order
-        assert np.array_equal(np.sort(order, axis=None), np.arange(5 * 192))
-        for position in range(3):  # after the start, after __syncwarp, after __syncthreads
-            turns = np.diff(order[:, position].argsort(axis=1))
-            assert (turns == 1).mean() < 0.25  # nearly always 1 without a seed
-    blocks = {tuple(order.min(axis=(1, 2)).argsort().tolist()) for order in orders.values()}
-    lanes = {order[0, 0].argsort().tobytes() for order in orders.values()}
-    assert len(blocks) > 3
-    assert len(lanes) == 6
 
 
 @pytest.mark.parametrize("what", ["xor", "add", "ldmatrix_transposed", "block_sum"])

@@ -4,7 +4,7 @@
 
 enum What {
   kNothing,
-  kLaneExits, kLaneSkips, kDifferent, kTwoOfOneLine, kNotInMask, kReadsOutsideMask, kOddWidth,
+  kLaneExits, kLaneSkips, kDifferent, kTwoOfOneLine, kTwoMasks, kNotInMask, kReadsOutsideMask, kOddWidth,
   kTwoBarriers, kNeverArrives, kExitsWhileWaiting, kBarrierAfterExit,
   kSharedIndex, kSharedNegative, kSharedPastEnd, kSharedTooBig, kUnwritten, kMisalignedShared,
   kWriteWrite, kWriteRead, kReadWrite, kWarpWriteWrite, kWarpWriteRead, kWarpReadWrite,
@@ -57,6 +57,9 @@ extern "C" __global__ void faults(const u32* in, u32* out, u32* nothing, i32 wha
       break;
     case kTwoOfOneLine:
       if (lane < 16) r = __shfl_sync(0xffffffffu, r, 0); else r = __shfl_sync(0xffffffffu, r, 1);   // at: one line
+      break;
+    case kTwoMasks:
+      r = __ballot_sync(lane < 16 ? 0x1ffffu : 0xffff0001u, 1);   // at: two masks
       break;
     case kNotInMask:
       r = __ballot_sync(0xfffffffeu, 1);   // at: not in mask
@@ -147,30 +150,30 @@ extern "C" __global__ void faults(const u32* in, u32* out, u32* nothing, i32 wha
     case kReadByMany:
       if (thread == 0) first.st(0, r);
       __syncthreads();
-      if (thread != 63) r = first.ld(0);   // at: by many
+      if (thread != 31) r = first.ld(0);   // at: by many
       if (fixed) __syncthreads();
-      if (thread == 63) first.st(0, r);   // at: over many
+      if (thread == 31) first.st(0, r);   // at: over many
       break;
     case kReadByWarp:
       if (thread == 0) first.st(0, r);
       __syncthreads();
-      if (warp == 0) r = first.ld(0);   // at: by warp
+      if (warp == 1) r = first.ld(0);   // at: by warp
       if (fixed) __syncthreads();
-      if (thread == 32) first.st(0, r);   // at: over warp
+      if (thread == 0) first.st(0, r);   // at: over warp
       break;
     case kReadByThread:
       first.st(thread, r);
       __syncthreads();
-      if (warp == 0) r = first.ld(thread);   // at: by thread
+      if (warp == 1) r = first.ld(thread);   // at: by thread
       if (fixed) __syncthreads();
-      if (warp == 1) first.st(thread - 32, r);   // at: over thread
+      if (warp == 0) first.st(thread + 32, r);   // at: over thread
       break;
     case kReadByNeighbour:
       first.st(thread, r);
       __syncwarp();
-      if (lane < 16) r = first.ld(thread);   // at: by neighbour
+      if (lane >= 16) r = first.ld(thread);   // at: by neighbour
       if (fixed) __syncwarp();
-      if (lane >= 16) first.st(thread - 16, r);   // at: over neighbour
+      if (lane < 16) first.st(thread + 16, r);   // at: over neighbour
       break;
     case kWarpUpdate:   // read by all, then read and written by one: in order thanks to __syncwarp
       if (lane == 0) first.st(warp, r);

@@ -43,7 +43,9 @@ extern "C" __global__ void matrix(const u16* a, const u16* b, const float* c, fl
       for (int i = 0; i < operation / 4; ++i)
         fb[i >> 1] |= static_cast<u32>(load(from_b + b_row(t, i) * 8 + g)) << 16 * (i & 1);
       if (operation == 8) mma_m16n8k8(mine, fa, fb);
+#if TIER >= 80
       else mma_m16n8k16(mine, fa, fb);
+#endif
     } else if (operation == -1) {
       for (int i = 0; i < 4; ++i) mine[i] = __fadd_rn(mine[i], 1.0f / 3);
     } else {

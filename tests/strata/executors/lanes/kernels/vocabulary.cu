@@ -72,6 +72,7 @@ extern "C" __global__ void vocabulary(const u32* in, u32* out, const i32* settin
     if (what == kLdmatrix) ldmatrix_x4<false>(r, bytes, offset);
     else ldmatrix_x4<true>(r, bytes, offset);
     for (int i = 0; i < 4; ++i) store(result + i * threads, r[i]);
+#if TIER >= 80
   } else if (what == kAsync) {
     // Each lane copies 4, 8 and 16 bytes, each a group of its own, then 4 as part of the third group, and looks
     // after every wait. The checked build would refuse to look early, so only the fast one runs this.
@@ -105,6 +106,7 @@ extern "C" __global__ void vocabulary(const u32* in, u32* out, const i32* settin
     store(result + threads, own.ld(0) ^ own.ld(8) << 1 ^ own.ld(9) << 2);
     store(result + 2 * threads, own.ld(2) ^ own.ld(3) << 1);
     store(result + 3 * threads, own.ld(4) ^ own.ld(5) << 1 ^ own.ld(6) << 2 ^ own.ld(7) << 3);
+#endif
   } else if (what == kAtomics) {
     store(result, atomicAdd(counters, 1u));
     store(result + threads, atomicMax(counters + 1, load(mine)));
