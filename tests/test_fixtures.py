@@ -17,11 +17,6 @@ from validation.reference import kv_pack as reference
 LIMIT_BYTES = 300_000
 FAMILIES = list(golden.FAMILIES)
 STORED = golden.load()
-#: kv_pack rounds x / d + 8.5 once, gguf from 0.18 on twice: bytes differ where a value is within an ulp of a half step.
-FUSED = pytest.mark.xfail(
-    strict=True, reason="kv_pack_q4_0 fuses x * (1/d) + 8.5; gguf from 0.18 on rounds the product too"
-)
-PACKED = [pytest.param(name, marks=FUSED if name == "halfway" else ()) for name in FAMILIES]
 
 
 def kernel_blocks(rows: np.ndarray) -> tuple[np.ndarray, int]:
@@ -64,13 +59,13 @@ def test_the_script_writes_the_same_arrays(tmp_path: Path) -> None:
             assert name == "gguf_version" or np.array_equal(again[name], kept[name]), name
 
 
-@pytest.mark.parametrize("family", PACKED)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_reference_packs_the_golden_bytes(family: str) -> None:
     rows, blocks = STORED[family].rows, STORED[family].blocks
     assert np.array_equal(reference.pack_q4_0(rows), blocks)
 
 
-@pytest.mark.parametrize("family", PACKED)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_kernel_packs_the_golden_bytes(family: str) -> None:
     rows, blocks = STORED[family].rows, STORED[family].blocks
     got, lost = kernel_blocks(rows)

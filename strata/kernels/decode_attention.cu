@@ -151,9 +151,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
     for (int h = 0; h < GROUP; ++h) dot[h] = __fmul_rn(x[0], mine[0][h]);
 #pragma unroll
-    for (int i = 1; i < kEach; ++i)
-#pragma unroll
-      for (int h = 0; h < GROUP; ++h) dot[h] = __fmaf_rn(x[i], mine[i][h], dot[h]);
+    for (int i = 1; i < kEach; ++i) multiply_add(dot, x[i], mine[i]);
     warp_add<32>(dot);
     if (lane == 0)
 #pragma unroll
@@ -192,15 +190,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
       if (V_FORMAT != FORMAT_FP16) value[i] = __fmul_rn(value[i], v_scale.ld((cell + i) * kVScales + thread * kVScales / kDim));
     }
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i)
+    for (int i = 0; i < kAhead; ++i) {
+      float w[GROUP];
 #pragma unroll
       for (int h = 0; h < GROUP; h += 4) {
-        const float4 w = weight.ld<float4>((cell + i) * GROUP + h);
-        acc[h] = __fmaf_rn(w.x, value[i], acc[h]);
-        acc[h + 1] = __fmaf_rn(w.y, value[i], acc[h + 1]);
-        acc[h + 2] = __fmaf_rn(w.z, value[i], acc[h + 2]);
-        acc[h + 3] = __fmaf_rn(w.w, value[i], acc[h + 3]);
+        const float4 four = weight.ld<float4>((cell + i) * GROUP + h);
+        w[h] = four.x, w[h + 1] = four.y, w[h + 2] = four.z, w[h + 3] = four.w;
       }
+      multiply_add(acc, value[i], w);
+    }
   }
 #pragma unroll
   for (int h = 0; h < GROUP; ++h) store(sums + (slot * GROUP + h) * kDim + thread, acc[h]);

@@ -38,10 +38,10 @@ def kernels(mode: str, group: int) -> tuple[Kernel, Kernel]:
         raise StrataError(f"decode_attention: group {group}, expected one of {GROUPS}")
     size = shared_bytes(mode, group)
     defines = (("TIER", 60), ("K_FORMAT", k.code), ("V_FORMAT", v.code), ("GROUP", group), ("SHARED_BYTES", size))
-    return (
-        Kernel("decode_attention", "decode_attention_chunk", THREADS, size, defines),
-        Kernel("decode_attention", "decode_attention_merge", THREADS, 0, defines),
-    )
+    chunk = Kernel("decode_attention", "decode_attention_chunk", THREADS, size, defines)
+    # The merge knows no format: every mode shares the one built with fp16's macros.
+    merge = chunk if mode == "fp16" else kernels("fp16", group)[0]
+    return chunk, Kernel("decode_attention", "decode_attention_merge", THREADS, 0, merge.defines)
 
 
 class Workspace:

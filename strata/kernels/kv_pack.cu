@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
   u32 bytes[4];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    int code = __float2int_rz(__fmaf_rn(v[i], inverse, 8.5f));
+    int code = __float2int_rz(__fadd_rn(__fmul_rn(v[i], inverse), 8.5f));
     code = code > 15 ? 15 : code < 0 ? 0 : code;
     bytes[i % 4] = i < 4 ? static_cast<u32>(code) : bytes[i % 4] | static_cast<u32>(code) << 4;
   }

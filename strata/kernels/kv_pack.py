@@ -5,7 +5,8 @@ against the stored s; all codes are 0 when s is.
 
 Q4_0: per 32 dims, m the element of largest magnitude, the first one when several have it (the rule of
 ggml and the gguf package; so +a before -a gives d = -a/8, and the other order +a/8), d = m / -8,
-code = clamp(trunc(fma(x, 1/d, 8.5)), 0, 15), from the FP32 d; stored d = fp16(d). m gets code 0.
+code = clamp(trunc(x (1/d) + 8.5), 0, 15), each operation rounded to FP32 and d not yet to fp16; stored
+d = fp16(d). m gets code 0. These are the bytes of the gguf package from 0.18 on.
 
 Rotation: the orthonormal 256-point Hadamard transform H x / 16 in Sylvester order, its own inverse.
 Q4_0 rotates K, V and q and turns the output back; K8V4 rotates V alone.

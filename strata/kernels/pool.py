@@ -92,8 +92,9 @@ class Pool:
             raise StrataError(f"pool: {rows} rows, expected fewer than 2^31")
         if self.table.ndim != 1 or self.table.dtype != np.int32:
             raise StrataError(f"pool: table is {self.table.dtype} {self.table.shape}, expected int32 [logical pages]")
-        if self.table.size and int(self.table.max()) >= pages:
-            raise StrataError(f"pool: table names page {int(self.table.max())}, the pool has {pages}")
+        if self.table.size and not -1 <= int(self.table.min()) <= int(self.table.max()) < pages:
+            lowest, highest = int(self.table.min()), int(self.table.max())
+            raise StrataError(f"pool: table names pages {lowest} to {highest}, expected -1 to {pages - 1}")
 
 
 class PoolBuffers(NamedTuple):

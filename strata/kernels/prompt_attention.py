@@ -51,7 +51,6 @@ SM75_SHARED_LIMIT = 65536
 #: On an H200 the fourth block gains 8 % for q4_0 and loses as much elsewhere, and makes the compiler spill.
 MIN_BLOCKS = {75: 2, 80: 3}
 
-_ROW_BYTES = {"fp16": 512, "int8": 256, "q4_0": 144}
 
 
 def cells_per_chunk(mode: str, tier: int) -> int:

@@ -5,8 +5,8 @@ float32(s)), -127, 127)`, division in float32, ties to even; all codes are 0 whe
 
 Q4_0: blocks of 32 in 18 bytes. `m` is the element of largest magnitude, and of several the one met
 first (the rule of ggml and of the `gguf` package); `d = m / -8` in float32, `id = 1 / d` (0 if d is
-0), `code = clamp(trunc(fma(x, id, 8.5)), 0, 15)` with one rounding to float32; stored are
-`fp16(d)` and the codes, element j in the low nibble of byte j and j + 16 in its high nibble.
+0), `code = clamp(trunc(x * id + 8.5), 0, 15)`, product and sum each rounded to float32 (as in `gguf`
+from 0.18 on); stored are `fp16(d)` and the codes, element j in the low nibble of byte j and j + 16 in its high nibble.
 
 Every operation used is correctly rounded by IEEE 754, so these bytes are the same everywhere.
 """
@@ -50,32 +50,13 @@ def pack_int8(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return codes.reshape(x.shape), scale
 
 
-def _fma32(a: np.ndarray, b: np.ndarray, c: np.float32) -> np.ndarray:
-    """float32 array a * b + c with one rounding, for float32 a and b.
-
-    The product is exact in float64. The sum is rounded to odd there (its last bit set when it is
-    not exact, Boldo and Melquiond), after which the rounding to float32 is that of the exact sum.
-    """
-    product = a.astype(np.float64) * b.astype(np.float64)
-    addend = np.float64(c)
-    total = product + addend
-    with np.errstate(invalid="ignore"):
-        part = total - product
-        rest = (product - (total - part)) + (addend - part)
-    bits = total.view(np.int64)
-    inexact = np.isfinite(total) & (rest != 0) & ((bits & 1) == 0)
-    # One step towards the rest: up in magnitude when it has the sign of the total, else down.
-    step = np.where((rest > 0) == (total > 0), 1, -1)
-    return np.where(inexact, bits + step, bits).view(np.float64).astype(np.float32)
-
-
 def pack_q4_0(x: np.ndarray) -> np.ndarray:
     """uint8 [..., d / 32 * 18] of float32 [..., d]: the blocks of a row one after another."""
     blocks = _float32(x, Q4_BLOCK)
     place = np.abs(blocks).argmax(axis=-1, keepdims=True)
     d = np.take_along_axis(blocks, place, axis=-1) / np.float32(-8)
     inverse = np.where(d == 0, np.float32(0), np.float32(1) / np.where(d == 0, np.float32(1), d))
-    codes = np.clip(np.trunc(_fma32(blocks, inverse, np.float32(8.5))), 0, 15).astype(np.uint8)
+    codes = np.clip(np.trunc(blocks * inverse + np.float32(8.5)), 0, 15).astype(np.uint8)
     out = np.empty((*blocks.shape[:-1], Q4_BYTES), dtype=np.uint8)
     with np.errstate(over="ignore", under="ignore"):
         out[..., :2] = d.astype("<f2").view(np.uint8)

@@ -46,6 +46,13 @@ DEVICE void store(T* p, V v) { *reinterpret_cast<V*>(p) = v; }
 DEVICE float bits_to_float(u32 b) { return __int_as_float(static_cast<int>(b)); }
 DEVICE u32 float_to_bits(float f) { return static_cast<u32>(__float_as_int(f)); }
 
+// acc[j] = fma(x, y[j], acc[j])
+template <int N>
+DEVICE void multiply_add(float (&acc)[N], float x, const float (&y)[N]) {
+#pragma unroll
+  for (int j = 0; j < N; ++j) acc[j] = __fmaf_rn(x, y[j], acc[j]);
+}
+
 // v[j] = v[j] op v[j] of lane ^ offset, for offset = WIDTH/2 .. 1. Every lane of the warp takes part.
 template <int WIDTH, int N>
 DEVICE void warp_add(float (&v)[N]) {

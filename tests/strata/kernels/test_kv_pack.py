@@ -487,7 +487,7 @@ def test_a_mode_and_a_table_that_cannot_be_are_refused(checked: LanesExecutor) -
     table = np.array([0], np.int32)
     with pytest.raises(StrataError, match="mode 'q8_0': expected one of fp16, int8, k8v4, q4_0"):
         kv_pack.pack(checked, "q8_0", k, v, page_size=1, table=table, pages=1)
-    with pytest.raises(StrataError, match="table names page 1, the pool has 1"):
+    with pytest.raises(StrataError, match="table names pages 1 to 1, expected -1 to 0"):
         kv_pack.pack(checked, "fp16", k, v, page_size=1, table=table + np.int32(1), pages=1)
     with pytest.raises(StrataError, match="table is int64"):
         kv_pack.pack(checked, "fp16", k, v, page_size=1, table=table.astype(np.int64), pages=1)

@@ -121,6 +121,16 @@ DEVICE float __fsub_rn(float a, float b) { return a - b; }
 DEVICE float __fmul_rn(float a, float b) { return a * b; }
 DEVICE float __fdiv_rn(float a, float b) { return a / b; }
 DEVICE float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+// acc[j] = fma(x, y[j], acc[j]), four at a time where the processor can.
+template <int N>
+inline void multiply_add(float (&acc)[N], float x, const float (&y)[N]) {
+  int j = 0;
+#if defined(__FMA__)
+  for (; j + 4 <= N; j += 4)
+    _mm_storeu_ps(acc + j, _mm_fmadd_ps(_mm_set1_ps(x), _mm_loadu_ps(y + j), _mm_loadu_ps(acc + j)));
+#endif
+  for (; j < N; ++j) acc[j] = __fmaf_rn(x, y[j], acc[j]);
+}
 DEVICE float __int2float_rn(int i) { return float(i); }
 DEVICE int __clz(int x) { return x == 0 ? 32 : __builtin_clz(u32(x)); }
 DEVICE int __popc(u32 x) { return __builtin_popcount(x); }
@@ -254,10 +264,27 @@ inline void butterfly(T (&v)[N], Op op, Where at) {
       for (int j = 0; j < N; ++j) (*all[lane])[j] = held[j][lane];
   });
 }
+
+// The same for an operation that commutes: both partners of a step then hold one value, so each is
+// made once, for all N at a time, and handed out at the end. (A NaN is a NaN; which one is decided
+// where it is stored.)
+template <int WIDTH, int N, class T, class Op>
+inline void butterfly_commuting(T (&v)[N], Op op, Where at) {
+  rendezvous(Kind::reduce, kAllLanes, &v, at, [&](T(**all)[N]) {
+    T held[kWarp][N];
+    for (int lane = 0; lane < kWarp; ++lane) std::memcpy(held[lane], *all[lane], sizeof held[lane]);
+    for (int first = 0; first < kWarp; first += WIDTH) {
+      for (int offset = WIDTH / 2; offset > 0; offset /= 2)
+        for (int lane = first; lane < first + offset; ++lane)
+          for (int j = 0; j < N; ++j) held[lane][j] = op(held[lane][j], held[lane + offset][j]);
+      for (int lane = first; lane < first + WIDTH; ++lane) std::memcpy(*all[lane], held[first], sizeof held[first]);
+    }
+  });
+}
 }  // namespace lanes
 template <int WIDTH, int N>
 inline void warp_add(float (&v)[N], lanes::Where at = lanes::Where::current()) {
-  lanes::butterfly<WIDTH>(v, [](float a, float b) { return a + b; }, at);
+  lanes::butterfly_commuting<WIDTH>(v, [](float a, float b) { return a + b; }, at);
 }
 template <int WIDTH, int N>
 inline void warp_max(float (&v)[N], lanes::Where at = lanes::Where::current()) {
@@ -265,5 +292,5 @@ inline void warp_max(float (&v)[N], lanes::Where at = lanes::Where::current()) {
 }
 template <int WIDTH, int N>
 inline void warp_max(u32 (&v)[N], lanes::Where at = lanes::Where::current()) {
-  lanes::butterfly<WIDTH>(v, [](u32 a, u32 b) { return a > b ? a : b; }, at);
+  lanes::butterfly_commuting<WIDTH>(v, [](u32 a, u32 b) { return a > b ? a : b; }, at);
 }
