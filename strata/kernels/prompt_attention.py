@@ -52,7 +52,6 @@ SM75_SHARED_LIMIT = 65536
 MIN_BLOCKS = {75: 2, 80: 3}
 
 
-
 def cells_per_chunk(mode: str, tier: int) -> int:
     """Cells of a chunk: 32, and 64 for q4_0 on sm75."""
     return 64 if (mode, tier) == ("q4_0", 75) else 32

@@ -47,8 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validation.captured", description=__doc__)
     parser.add_argument("--tokens", type=int, default=DEFAULT_TOKENS, help="tokens to run (default %(default)s)")
-    parser.add_argument("--layers", type=_layers, default=DEFAULT_LAYERS, metavar="L,L,...",
-                        help=f"layers to keep (default {','.join(map(str, DEFAULT_LAYERS))})")
+    parser.add_argument(
+        "--layers",
+        type=_layers,
+        default=DEFAULT_LAYERS,
+        metavar="L,L,...",
+        help=f"layers to keep (default {','.join(map(str, DEFAULT_LAYERS))})",
+    )
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument("--out", type=Path, metavar="FILE", help="where to write the capture (.npz)")
     target.add_argument("--show", type=Path, metavar="FILE", help="check a capture and show it, running nothing")
@@ -101,8 +106,14 @@ def _describe(console: Console, result: Capture, path: Path) -> None:
         for part, array in (("q", inputs.q), ("k", inputs.k), ("v", inputs.v)):
             magnitude = np.abs(array)
             channels = np.sqrt(np.mean(np.square(array, dtype=np.float64), axis=(0, 1)))
-            table.add_row(str(layer), part, " x ".join(map(str, array.shape)), f"{magnitude.max():.4g}",
-                          f"{np.median(magnitude):.4g}", f"{channels.max() / np.median(channels):.3g}")
+            table.add_row(
+                str(layer),
+                part,
+                " x ".join(map(str, array.shape)),
+                f"{magnitude.max():.4g}",
+                f"{np.median(magnitude):.4g}",
+                f"{channels.max() / np.median(channels):.3g}",
+            )
     console.print(table)
     console.print(f"file    {path}  {path.stat().st_size / 2**20:.1f} MiB", markup=False)
 

@@ -70,15 +70,15 @@ class Capture:
 def check_loss(loss: float, limit: float) -> None:
     """Raise CaptureError unless `loss` lies between 0 and `limit`, both in nats per token; NaN never does."""
     if not 0 <= loss < limit:
-        raise CaptureError(f"loss is {loss:.3f} per token; expected below {limit:.3f}, the tokens' unigram entropy: "
-                           "the forward pass or its linear algebra library is wrong")
+        raise CaptureError(
+            f"loss is {loss:.3f} per token; expected below {limit:.3f}, the tokens' unigram entropy: "
+            "the forward pass or its linear algebra library is wrong"
+        )
 
 
 def save(result: Capture, out: Path) -> None:
     """Write a capture; the file appears whole or not at all. Raises CaptureError."""
-    arrays = {
-        f"{part}_{layer}": getattr(inputs, part) for layer, inputs in result.layers.items() for part in PARTS
-    }
+    arrays = {f"{part}_{layer}": getattr(inputs, part) for layer, inputs in result.layers.items() for part in PARTS}
     unfinished = out.with_name(f"{out.name}.{os.getpid()}.part")
     try:
         with unfinished.open("wb") as file:
@@ -107,7 +107,8 @@ def load(path: Path) -> Capture:
     heads = {"q": metadata.n_head, "k": metadata.n_head_kv, "v": metadata.n_head_kv}
     shapes = {
         f"{part}_{layer}": (metadata.tokens, heads[part], metadata.head_dim)
-        for layer in metadata.layers for part in PARTS
+        for layer in metadata.layers
+        for part in PARTS
     }
     if arrays.keys() != shapes.keys():
         raise CaptureError(f"{path} holds {listed(sorted(arrays))}; expected {listed(sorted(shapes))}")
@@ -142,7 +143,10 @@ def _parse_metadata(path: Path, stored: NDArray[Any] | None) -> Metadata:
 
 
 _NAMES: dict[Any, str] = {
-    str: "a string", bool: "true or false", int: "a positive whole number", float: "a finite number",
+    str: "a string",
+    bool: "true or false",
+    int: "a positive whole number",
+    float: "a finite number",
     tuple[int, ...]: "a list of layer numbers",
 }
 

@@ -18,7 +18,14 @@ from validation.captured.gguf_model import Model, find_model, open_model
 from validation.captured.tokenizer import Tokenizer
 
 __all__ = [
-    "DEFAULT_LAYERS", "DEFAULT_TOKENS", "MIN_TOKENS", "Capture", "capture", "load", "run", "source_text",
+    "DEFAULT_LAYERS",
+    "DEFAULT_TOKENS",
+    "MIN_TOKENS",
+    "Capture",
+    "capture",
+    "load",
+    "run",
+    "source_text",
     "unigram_entropy",
 ]
 
@@ -36,8 +43,10 @@ def source_text() -> tuple[str, str]:
         start = importlib.resources.files("email").joinpath("architecture.rst").read_text(encoding="utf-8")
         from pydoc_data.topics import topics
     except (ImportError, OSError) as error:
-        raise CaptureError(f"this Python lacks part of its standard library ({error}); expected "
-                           "email/architecture.rst and pydoc_data.topics") from None
+        raise CaptureError(
+            f"this Python lacks part of its standard library ({error}); expected "
+            "email/architecture.rst and pydoc_data.topics"
+        ) from None
     text = "\n".join([start, *(topics[name] for name in sorted(topics))])
     return text, "email/architecture.rst, pydoc_data.topics"
 

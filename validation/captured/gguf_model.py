@@ -131,8 +131,10 @@ class Model:
             return self._metadata(f"{ARCHITECTURE}.{key}", *default)
 
         if read("attention.key_length") != read("attention.value_length"):
-            raise ModelError(f"keys have {read('attention.key_length')} elements and values "
-                             f"{read('attention.value_length')}; expected one head dimension")
+            raise ModelError(
+                f"keys have {read('attention.key_length')} elements and values "
+                f"{read('attention.value_length')}; expected one head dimension"
+            )
         return Hyperparameters(
             n_layer=int(read("block_count")),
             n_embd=int(read("embedding_length")),

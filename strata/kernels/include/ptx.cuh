@@ -78,6 +78,7 @@ DEVICE u32 bits_and_or(u32 a, u32 b) {
 // prmt.b32: result byte i is byte (selector >> 4i & 7) of the eight bytes a (0..3) and b (4..7).
 template <u32 SELECTOR>
 DEVICE u32 byte_select(u32 a, u32 b) {
+  static_assert((SELECTOR & ~0x7777u) == 0, "bit 3 of a selector spreads a sign, which no kernel needs");
 #ifdef STRATA_LANES
   return lanes::select_bytes(a, b, SELECTOR);
 #else
@@ -143,7 +144,14 @@ inline void queue_mma(float (&d)[4], const u32* a, const u32* b, int k, Where at
   }
   if (k == 8) std::memset(&e.b[g][8 + 2 * t], 0, 4);
   e.d[me->id] = d;
-  e.k = k;
+  if (e.batch != me->warp->mma_batch) {
+    e.batch = me->warp->mma_batch;
+    e.k = k;
+    e.at = at;
+  } else if (e.k != k || !same_place(e.at, at)) {
+    fail(at, "lanes of one warp at different instructions: this lane is at mma m16n8k%d, another at m16n8k%d of line %u", k,
+         e.k, unsigned(e.at.line()));
+  }
   ++me->mma_queued;
 }
 }  // namespace lanes
@@ -157,6 +165,7 @@ inline void mma_join(lanes::Where at = lanes::Where::current()) {
         lanes::fail(at, "lanes 0 and %d have queued different numbers of mma instructions: %d and %d", i,
                     all[0]->mma_queued, all[i]->mma_queued);
     lanes::run_queue(me->warp->mma, me->mma_queued, me->block->rule);
+    ++me->warp->mma_batch;
     for (int i = 0; i < lanes::kWarp; ++i) all[i]->mma_queued = 0;
   });
 }

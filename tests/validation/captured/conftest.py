@@ -74,14 +74,26 @@ def random_weights() -> dict[str, np.ndarray[Any, np.dtype[np.float32]]]:
     shapes: dict[str, tuple[int, ...]] = {"token_embd": (len(PIECES), embd), "output_norm": (embd,)}
     for layer in range(2):
         block = {
-            "attn_q": (heads, embd), "attn_k": (kv, embd), "attn_v": (kv, embd), "attn_output": (embd, heads),
-            "ffn_gate": (ff, embd), "ffn_up": (ff, embd), "ffn_down": (embd, ff), "attn_norm": (embd,),
-            "attn_q_norm": (8,), "attn_k_norm": (8,), "post_attention_norm": (embd,), "ffn_norm": (embd,),
+            "attn_q": (heads, embd),
+            "attn_k": (kv, embd),
+            "attn_v": (kv, embd),
+            "attn_output": (embd, heads),
+            "ffn_gate": (ff, embd),
+            "ffn_up": (ff, embd),
+            "ffn_down": (embd, ff),
+            "attn_norm": (embd,),
+            "attn_q_norm": (8,),
+            "attn_k_norm": (8,),
+            "post_attention_norm": (embd,),
+            "ffn_norm": (embd,),
             "post_ffw_norm": (embd,),
         }
         shapes |= {f"blk.{layer}.{name}": shape for name, shape in block.items()}
     return {
-        f"{name}.weight": (generator.standard_normal(shape) / np.sqrt(shape[-1]) if len(shape) == 2
-                           else generator.uniform(0.5, 1.5, shape)).astype(np.float32)
+        f"{name}.weight": (
+            generator.standard_normal(shape) / np.sqrt(shape[-1])
+            if len(shape) == 2
+            else generator.uniform(0.5, 1.5, shape)
+        ).astype(np.float32)
         for name, shape in shapes.items()
     }

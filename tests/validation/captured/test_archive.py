@@ -15,8 +15,20 @@ from hypothesis import strategies as st
 from validation.captured.archive import FORMAT, Capture, CaptureError, LayerCapture, Metadata, check_loss, load, save
 
 METADATA = Metadata(
-    format=FORMAT, model_sha256="0" * 64, text_source="a text", text_sha256="1" * 64, tokens=3, layers=(0, 5),
-    n_head=4, n_head_kv=1, head_dim=8, rope_included=True, loss=2.5, loss_limit=5.0, numpy="2", python="3",
+    format=FORMAT,
+    model_sha256="0" * 64,
+    text_source="a text",
+    text_sha256="1" * 64,
+    tokens=3,
+    layers=(0, 5),
+    n_head=4,
+    n_head_kv=1,
+    head_dim=8,
+    rope_included=True,
+    loss=2.5,
+    loss_limit=5.0,
+    numpy="2",
+    python="3",
 )
 
 
@@ -32,7 +44,8 @@ def small() -> Capture:
 def same(one: Capture, other: Capture) -> bool:
     return one.metadata == other.metadata and all(
         np.array_equal(getattr(one.layers[layer], part), getattr(other.layers[layer], part))
-        for layer in one.metadata.layers for part in "qkv"
+        for layer in one.metadata.layers
+        for part in "qkv"
     )
 
 

@@ -14,8 +14,20 @@ from validation.captured.archive import FORMAT, Capture, CaptureError, LayerCapt
 from validation.captured.forward import Progress
 
 METADATA = Metadata(
-    format=FORMAT, model_sha256="0" * 64, text_source="a text", text_sha256="1" * 64, tokens=2, layers=(5,),
-    n_head=4, n_head_kv=1, head_dim=8, rope_included=True, loss=2.5, loss_limit=5.0, numpy="2", python="3",
+    format=FORMAT,
+    model_sha256="0" * 64,
+    text_source="a text",
+    text_sha256="1" * 64,
+    tokens=2,
+    layers=(5,),
+    n_head=4,
+    n_head_kv=1,
+    head_dim=8,
+    rope_included=True,
+    loss=2.5,
+    loss_limit=5.0,
+    numpy="2",
+    python="3",
 )
 RESULT = Capture({5: LayerCapture(*(np.ones((2, heads, 8), np.float32) for heads in (4, 1, 1)))}, METADATA)
 
@@ -40,10 +52,13 @@ def test_a_capture_is_made_and_described(
     assert capsys.readouterr().out == made.split("\n", 1)[1]
 
 
-@pytest.mark.parametrize(("raised", "status", "line"), [
-    (CaptureError("tokens is [0]; expected more"), 2, "error: tokens is [0]; expected more\n"),
-    (KeyboardInterrupt(), 130, "interrupted: a capture is written whole or not at all\n"),
-])
+@pytest.mark.parametrize(
+    ("raised", "status", "line"),
+    [
+        (CaptureError("tokens is [0]; expected more"), 2, "error: tokens is [0]; expected more\n"),
+        (KeyboardInterrupt(), 130, "interrupted: a capture is written whole or not at all\n"),
+    ],
+)
 def test_failures_end_in_one_line(
     raised: BaseException, status: int, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

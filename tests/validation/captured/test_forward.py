@@ -28,8 +28,17 @@ from validation.captured.gguf_model import Float32, Hyperparameters
 Float64 = NDArray[np.float64]
 
 SMALL = Hyperparameters(
-    n_layer=3, n_embd=8, n_head=4, n_head_kv=2, head_dim=6, context_length=64, window=3, global_period=2,
-    rms_epsilon=1e-6, rope_base_global=1000.0, rope_base_local=10.0,
+    n_layer=3,
+    n_embd=8,
+    n_head=4,
+    n_head_kv=2,
+    head_dim=6,
+    context_length=64,
+    window=3,
+    global_period=2,
+    rms_epsilon=1e-6,
+    rope_base_global=1000.0,
+    rope_base_local=10.0,
 )
 VOCABULARY, FEED_FORWARD = 40, 10
 
@@ -57,8 +66,13 @@ seeds = st.integers(0, 2**32 - 1)
 @given(seeds, st.integers(1, 40), st.sampled_from([1e-20, 1e-3, 1.0, 1e15]))
 def test_rms_norm(seed: int, size: int, scale: float) -> None:
     x, weight = random(seed, 3, size) * np.float32(scale), random(seed + 1, size)
-    want = [[float(e) * float(w) / math.sqrt(math.fsum(float(a) ** 2 for a in row) / size + 1e-6)
-             for e, w in zip(row, weight, strict=True)] for row in x]
+    want = [
+        [
+            float(e) * float(w) / math.sqrt(math.fsum(float(a) ** 2 for a in row) / size + 1e-6)
+            for e, w in zip(row, weight, strict=True)
+        ]
+        for row in x
+    ]
     agree(rms_norm(x, weight, 1e-6), np.array(want), steps=size + 8)
 
 
@@ -123,9 +137,14 @@ class SmallWeights:
             kind = name.removesuffix(".weight").split(".")[-1]
             heads, kv = h.n_head * h.head_dim, h.n_head_kv * h.head_dim
             matrices = {
-                "token_embd": (VOCABULARY, h.n_embd), "attn_q": (heads, h.n_embd), "attn_k": (kv, h.n_embd),
-                "attn_v": (kv, h.n_embd), "attn_output": (h.n_embd, heads), "ffn_gate": (FEED_FORWARD, h.n_embd),
-                "ffn_up": (FEED_FORWARD, h.n_embd), "ffn_down": (h.n_embd, FEED_FORWARD),
+                "token_embd": (VOCABULARY, h.n_embd),
+                "attn_q": (heads, h.n_embd),
+                "attn_k": (kv, h.n_embd),
+                "attn_v": (kv, h.n_embd),
+                "attn_output": (h.n_embd, heads),
+                "ffn_gate": (FEED_FORWARD, h.n_embd),
+                "ffn_up": (FEED_FORWARD, h.n_embd),
+                "ffn_down": (h.n_embd, FEED_FORWARD),
             }
             generator = np.random.default_rng([self.seed, *name.encode()])
             if kind in matrices:

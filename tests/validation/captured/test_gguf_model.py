@@ -93,9 +93,7 @@ def test_a_model_of_another_kind_is_refused(write_model: WriteModel, changes: di
         ({"tokenizer__ggml__add_bos_token": False}, "add_bos_token is False; expected True"),
     ],
 )
-def test_a_tokenizer_of_another_kind_is_refused(
-    write_model: WriteModel, changes: dict[str, Any], message: str
-) -> None:
+def test_a_tokenizer_of_another_kind_is_refused(write_model: WriteModel, changes: dict[str, Any], message: str) -> None:
     path = write_model(**changes)
     with open_model([path], digest(path)) as model, pytest.raises(ModelError, match=message):
         model.vocabulary()

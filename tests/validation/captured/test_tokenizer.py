@@ -84,7 +84,8 @@ def test_merging_follows_the_definition(text: str, ranked: list[str]) -> None:
     symbols = list(text)
     while pairs := [
         (score[left + right], -place)
-        for place, (left, right) in enumerate(itertools.pairwise(symbols)) if left + right in score
+        for place, (left, right) in enumerate(itertools.pairwise(symbols))
+        if left + right in score
     ]:
         place = -max(pairs)[1]
         symbols[place : place + 2] = ["".join(symbols[place : place + 2])]

@@ -43,15 +43,20 @@ inline bool ordered(const Lane* me, unsigned warp, u32 sync) {
   return warp == me->linear / kWarp && sync != me->warp->sync;
 }
 
+// Where the bytes lie in the block's shared memory; outside it is an error.
+inline std::size_t shared_offset(const Shadow& shadow, const u8* at, std::size_t n, Where where) {
+  const i64 offset = at - shadow.base;
+  if (offset < 0 || std::size_t(offset) + n > shadow.size)
+    fail(where, "shared memory out of range: bytes %lld..%lld of %zu", offset, offset + i64(n), shadow.size);
+  return std::size_t(offset);
+}
+
 inline void check_write(const u8* at, std::size_t n, Where where, bool start_of_copy = false) {
   if constexpr (!kChecked) return;
   Lane* me = current;
   Block* block = me->block;
   Shadow* shadow = block->shadow;
-  const std::size_t offset = at - shadow->base;
-  if (at < shadow->base || offset + n > shadow->size)
-    fail(where, "shared memory out of range: bytes %lld..%lld of %zu", i64(at - shadow->base),
-         i64(at - shadow->base) + i64(n), shadow->size);
+  const std::size_t offset = shared_offset(*shadow, at, n, where);
   for (std::size_t i = offset; i < offset + n; ++i) {
     ByteState& b = shadow->bytes[i];
     if (b.in_flight)   // the copy may land before or after
@@ -80,10 +85,7 @@ inline void check_read(const u8* at, std::size_t n, Where where) {
   Lane* me = current;
   Block* block = me->block;
   Shadow* shadow = block->shadow;
-  const std::size_t offset = at - shadow->base;
-  if (at < shadow->base || offset + n > shadow->size)
-    fail(where, "shared memory out of range: bytes %lld..%lld of %zu", i64(at - shadow->base),
-         i64(at - shadow->base) + i64(n), shadow->size);
+  const std::size_t offset = shared_offset(*shadow, at, n, where);
   for (std::size_t i = offset; i < offset + n; ++i) {
     ByteState& b = shadow->bytes[i];
     if (b.in_flight) fail(where, "shared byte %zu is read before its cp.async copy was waited for", i);

@@ -93,6 +93,8 @@ struct alignas(64) MmaEntry {
   u16 b[8][16];     // [column][k], binary16 bits
   float* d[kWarp];  // each lane's four accumulators
   int k;            // 8 or 16
+  u32 batch = 0;    // which join it belongs to; the first lane of a batch sets k and place
+  Where at;
 };
 
 struct Warp {
@@ -103,6 +105,7 @@ struct Warp {
   void* payload[kWarp];
   Gather gather[kWarp];
   MmaEntry* mma = nullptr;
+  u32 mma_batch = 1;
 };
 
 // The arithmetic of a matrix instruction: products per step and fraction bits kept.

@@ -26,6 +26,24 @@ struct Product {
   int exponent;
 };
 
+struct Addend {
+  i64 significand;   // signed, 23 fraction bits
+  int exponent;
+};
+
+inline Addend accumulator(u32 c, Special& special) {
+  const int exponent = c >> 23 & 255;
+  const u32 fraction = c & 0x7fffffu;
+  const bool negative = c >> 31;
+  if (exponent == 255) {
+    if (fraction) special.nan = true;
+    else (negative ? special.minus : special.plus) = true;
+    return {0, 0};
+  }
+  const i64 significand = exponent ? fraction | 0x800000u : fraction;
+  return {negative ? -significand : significand, std::max(exponent, 1) - 127};
+}
+
 inline Product product(u32 x, u32 y, Special& special) {
   const int xe = x >> 10 & 31, ye = y >> 10 & 31;
   const bool negative = (x ^ y) >> 15 & 1;
@@ -54,19 +72,11 @@ inline u32 step_any(const u16* a, int a_stride, const u16* b, int n, u32 c, int 
     p[k] = product(a[k * a_stride], b[k], special);
     if (p[k].significand) top = std::max(top, p[k].exponent);
   }
-  const int ce = c >> 23 & 255;
-  const u32 cf = c & 0x7fffffu;
-  const bool negative = c >> 31;
-  if (ce == 255) {
-    if (cf) special.nan = true;
-    else (negative ? special.minus : special.plus) = true;
-  }
+  const Addend held = accumulator(c, special);
   if (special.any()) return special.bits();
-  const i64 cs = ce ? cf | 0x800000u : cf;
-  const int c_exponent = std::max(ce, 1) - 127;
-  if (cs) top = std::max(top, c_exponent);
+  if (held.significand) top = std::max(top, held.exponent);
   if (top == kNone) return 0;
-  i64 sum = shifted(negative ? -cs : cs, frac - 23 + c_exponent - top);
+  i64 sum = shifted(held.significand, frac - 23 + held.exponent - top);
   for (int k = 0; k < n; ++k)
     if (p[k].significand) sum += shifted(p[k].significand, frac - 20 + p[k].exponent - top);
   if (sum == 0) return 0;
@@ -87,20 +97,14 @@ inline u32 step_exact(const u16* a, int a_stride, const u16* b, int n, u32 c) {
     const Product p = product(a[k * a_stride], b[k], special);
     sum += __int128(p.significand) << (p.exponent + 28);
   }
-  const int ce = c >> 23 & 255;
-  const u32 cf = c & 0x7fffffu;
-  const bool negative = c >> 31;
-  if (ce == 255) {
-    if (cf) special.nan = true;
-    else (negative ? special.minus : special.plus) = true;
-  }
+  const Addend held = accumulator(c, special);
   if (special.any()) return special.bits();
-  const i64 cs = negative ? -i64(ce ? cf | 0x800000u : cf) : i64(ce ? cf | 0x800000u : cf);
+  const i64 cs = held.significand;
   if (cs == 0 && sum == 0) return 0;
   if (sum == 0) return c;
   int unit = -48;                                  // value = sum * 2^unit, with a sticky bit below
   bool sticky = false, sticky_negative = false;
-  const int c_unit = std::max(ce, 1) - 150;        // c = cs * 2^c_unit
+  const int c_unit = held.exponent - 23;           // c = cs * 2^c_unit
   if (cs) {
     if (c_unit > 60) return c;                     // beyond half an ulp of c by far
     sum <<= 30;                                    // below 2^114

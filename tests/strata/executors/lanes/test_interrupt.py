@@ -24,9 +24,6 @@ from tests.strata.executors.lanes.test_lanes_tensorcore import JOIN, Operands
 from tests.strata.executors.lanes.test_lanes_tensorcore import run as run_matrix
 from validation.tensorcore_data import tiles
 
-#: Far above what stopping takes (milliseconds), far below what the launches here would take to end.
-SOON = 5.0
-
 
 @contextmanager
 def _ctrl_c(after: float, times: int = 1) -> Iterator[None]:
@@ -45,13 +42,10 @@ def _ctrl_c(after: float, times: int = 1) -> Iterator[None]:
         thread.join()
 
 
-def _interrupted(launch: Callable[[], object], after: float = 0.3, times: int = 1) -> float:
-    """Seconds that the launch ran, with Ctrl-C pressed `times` times, `after` seconds apart."""
-    start = time.monotonic()
-    with _ctrl_c(after, times):
-        with pytest.raises(KeyboardInterrupt):
-            launch()
-        return time.monotonic() - start
+def _interrupted(launch: Callable[[], object], after: float = 0.3, times: int = 1) -> None:
+    """Runs what would take an hour, or for ever, with Ctrl-C pressed `times` times, `after` seconds apart."""
+    with _ctrl_c(after, times), pytest.raises(KeyboardInterrupt):
+        launch()
 
 
 def _long_launch(executor: LanesExecutor) -> None:
@@ -66,14 +60,14 @@ def test_ctrl_c_stops_between_blocks(threads: int) -> None:
     executor = LanesExecutor(threads=threads)
     run(executor, "kNothing")  # built before the clock starts
     evaluate(executor, "divide", np.ones(1, np.uint32))
-    assert _interrupted(lambda: _long_launch(executor)) < SOON
+    _interrupted(lambda: _long_launch(executor))
     assert run(executor, "kNothing").shape == (3, 64)
 
 
 def test_ctrl_c_stops_a_kernel_that_never_ends() -> None:
     executor = LanesExecutor()
     run(executor, "kNothing")
-    assert _interrupted(lambda: run(executor, "kEndless")) < SOON
+    _interrupted(lambda: run(executor, "kEndless"))
     assert run(executor, "kNothing").shape == (3, 64)
 
 
@@ -85,10 +79,9 @@ def test_a_second_ctrl_c_waits_for_the_kernel_too() -> None:
     start = time.monotonic()
     run(executor, "kBusy")
     alone = time.monotonic() - start
-    took = _interrupted(lambda: run(executor, "kBusy"), after=alone / 4, times=2)
+    _interrupted(lambda: run(executor, "kBusy"), after=alone / 4, times=2)
     time.sleep(alone / 16)  # the thread ends a moment after its kernel, and the kernel not for another alone / 2
     assert threading.active_count() == before
-    assert took < alone + SOON
 
 
 def test_progress_counts_blocks() -> None:
