@@ -42,7 +42,7 @@ def test_a_pool_of_every_mode_is_accepted(mode: str) -> None:
         ("fp16", {"page_size": 0}, "page_size 0 and n_head_kv 3 must be at least 1"),
         ("fp16", {"table": TABLE.astype(np.int64)}, "table is int64"),
         ("fp16", {"table": TABLE[None]}, r"table is int32 \(1, 3\)"),
-        ("fp16", {"table": TABLE + np.int32(1)}, "table names pages 1 to 2, expected -1 to 1"),
+        ("fp16", {"table": TABLE + np.int32(1)}, "table names pages 0 to 2, expected -1 to 1"),
         ("fp8", {}, "mode 'fp8': expected one of fp16, int8, k8v4, q4_0"),
     ],
 )
