@@ -82,7 +82,7 @@ class Run:
                 "sources": source_digests(),
                 "predict": self.settings.predict,
                 "planned": len(self.jobs),
-                "executed": len(self.results),
+                "executed": sum(result["verdict"] != Verdict.NOT_RUN.value for result in self.results),
                 "verdicts": counts,
                 "cases": self.results,
                 "not_run": [{"case": job.case.text(), "path": job.path.name} for job in unfinished],
@@ -101,7 +101,8 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
         find(options.recipe)
     if sized:
         if not options.context:
-            raise StrataError(f"--context is {options.context or 0}, expected at least 1 cell")
+            given = "not given, and --queries is" if options.context is None else f"{options.context}"
+            raise StrataError(f"--context is {given}, expected at least 1 cell")
         queries = min(DEFAULT_QUERIES, options.context) if options.queries is None else options.queries
         if not 1 <= queries <= options.context:
             raise StrataError(f"--queries is {queries}, expected 1 to the context of {options.context}")
@@ -196,4 +197,12 @@ def _heading(record: Run) -> str:
         said += f", rule {record.stations.rule}"
     if facts.get("instead_of_cuda"):
         said += f"; no card: {facts['instead_of_cuda']}"
-    return f"{len(record.jobs)} cases on {record.stations.first.name} ({said}), prediction {record.settings.predict}"
+    said = f"{len(record.jobs)} cases on {record.stations.first.name} ({said})"
+    if not record.stations.lanes:
+        return f"{said}, prediction {record.settings.predict}"
+    unused = [
+        name
+        for name, given in (("--reps", record.settings.reps), ("--predict", record.settings.predict != "none"))
+        if given
+    ]
+    return f"{said}; {' and '.join(unused)} asked for, and only a card can do that" if unused else said

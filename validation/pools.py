@@ -32,7 +32,7 @@ PRIMES = (37, 61, 67, 127, 1021)
 EDGE_WIDTHS = tuple(
     sorted(
         {0, 1, 2, *PRIMES, selection.TOP_K - 1, selection.TOP_K, selection.TOP - 1, selection.TOP}
-        | {tile * count + step for tile in TILES for count in (1, 2) for step in (-1, 0, 1)}
+        | {tile * count + step for tile in TILES for count in (1, 2, 3, 4) for step in (-1, 0, 1)}
     )
 )
 

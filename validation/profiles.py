@@ -54,11 +54,13 @@ def quick(seed: int) -> list[Entry]:
     cases.append(_small("width_edges", seed, 16, 18))
     cases.append(replace(_small("signed_decades", seed, 4), top=101))
     wide = Case("signed_decades", seed, 4096, 3, 4)
+    edges = Case("width_edges", seed, max(EDGE_WIDTHS), len(EDGE_WIDTHS), 16)  # up to the widest row, tile by tile
     return [
         *(Entry(case, flavor="checked") for case in [*cases, wide]),
         Entry(replace(_small("signed_decades", seed, 64), n_head_kv=1, group=4), ("q4_0",)),
         Entry(replace(_small("signed_decades", seed, 1), n_head_kv=3, group=8), ("int8",)),
         Entry(wide, ("q4_0",)),
+        Entry(edges, flavor="fast"),
     ]
 
 

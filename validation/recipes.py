@@ -148,6 +148,7 @@ _ATTENTION = (
     Recipe(
         "absent_pages",
         "Pages of -1, the first chunk and whole later chunks among them: absent cells get no weight anywhere.",
+        v=Plane(low=-2, high=6),
         q=Query(exponent=-2),
         pages=Pages.ABSENT,
     ),
@@ -179,7 +180,7 @@ _ATTENTION = (
     ),
     Recipe(
         "outlier_head",
-        "One head 4,096 times louder than those that share its power of two: the quiet heads keep their bits.",
+        "One head 4,096 times louder than its neighbours: a scale for all would cost the quiet heads their bits.",
         q=Query(exponent=0, loud=12),
     ),
     Recipe(

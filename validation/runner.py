@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from strata.executors.base import Executor, StrataError
+from strata.executors.base import Executor, ExecutorUnavailable, StrataError
 from strata.kernels.paths import Path
 from validation import attention_case, pack_case
 from validation.attention_case import Memo
@@ -66,6 +66,8 @@ def run_case(
             found = pack_case.run(case, path, executor, settings)
         else:
             found = attention_case.run(case, path, executor, settings, memo or Memo(), operations)
+    except ExecutorUnavailable:  # no case can run: an unwritable cache, a compiler that is gone
+        raise
     except StrataError as error:
         found.checks.append(Check("run", Verdict.NOT_RUN, str(error)))
     verdict = settle(found.checks)

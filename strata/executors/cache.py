@@ -45,9 +45,9 @@ def directory() -> Path:
     Raises ExecutorUnavailable when no home directory is known to put a cache in.
     """
     named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named).expanduser().absolute()
     try:
+        if named:
+            return Path(named).expanduser().absolute()
         return _platform_directory() / "strata"
     except RuntimeError:
         raise ExecutorUnavailable(

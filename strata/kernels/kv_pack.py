@@ -12,6 +12,10 @@ Rotation: the orthonormal 256-point Hadamard transform H x / 16 in Sylvester ord
 Q4_0 rotates K, V and q and turns the output back; K8V4 rotates V alone.
 
 FP16: x to nearest even.
+
+A value that is not finite, or a group whose scale overflows binary16, is counted in `lost` and never silently
+stored: such a value takes no part in its group's scale, and its code is unspecified. A caller that gets lost > 0
+must not use the rows.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def test_a_crash_of_the_harness_is_no_pass(bench: Bench, tmp_path: Path) -> None
         (["--paths", "prompt_attention/q4_1/sm75"], "nearest is 'prompt_attention/q4_0/sm75'"),
         (["--paths", ""], "no path matches ''"),
         (["--context", "0"], "--context is 0, expected at least 1"),
-        (["--queries", "4"], "--context is 0, expected at least 1"),
+        (["--queries", "4"], "--context is not given"),
         (["--context", "8", "--queries", "0"], "--queries is 0, expected 1 to the context of 8"),
         (["--context", "8", "--queries", "9"], "--queries is 9, expected 1 to the context of 8"),
         (["--recipe", "unifrom"], "nearest is 'uniform'"),

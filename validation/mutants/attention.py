@@ -11,6 +11,24 @@ DECODE = "strata/kernels/decode_attention.cu"
 
 _FAULTS = (
     Mutant(
+        "last-tile-at-four",
+        PROMPT,
+        "chunks = (n + CELLS - 1) / CELLS;",
+        "chunks = n % CELLS == 0 && n > 3 * CELLS ? n / CELLS - 1 : (n + CELLS - 1) / CELLS;",
+        "A width of four tiles or a larger multiple loses its last tile; no other width notices.",
+        "prompt_attention/q4_0/sm80",
+        ("width_edges",),
+    ),
+    Mutant(
+        "unit-kept-at-zero",
+        PROMPT,
+        "unit[group] = e;",
+        "if (largest[group] != 0) unit[group] = e;",
+        "A chunk whose V scales are all zero changes the accumulator's unit, and nobody remembers it.",
+        "prompt_attention/q4_0/sm75",
+        ("absent_pages",),
+    ),
+    Mutant(
         "v-fold-positive",
         PROMPT,
         "const u32 magnitude = bits[group][i] & 0x7fffu;",

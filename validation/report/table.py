@@ -96,5 +96,6 @@ def print_report(console: Console, results: list[dict[str, Any]], planned: int) 
         more = f"{len(failed)} cases did not pass; the first: " if len(failed) > 1 else ""
         console.print(Text(more + failed[0], "red"), soft_wrap=True)
     passed = sum(Verdict(result["verdict"]).passes for result in results)
-    text = f"{passed} of {planned} planned cases passed; {len(results)} were run."
+    ran = sum(Verdict(result["verdict"]) is not Verdict.NOT_RUN for result in results)
+    text = f"{passed} of {planned} planned cases passed; {ran} were run."
     console.print(Text(text, "green" if passed == planned else "bold red"))

@@ -71,7 +71,10 @@ def _version(command: tuple[str, ...]) -> str | None:
 def _candidates() -> Iterable[tuple[str, ...]]:
     named = os.environ.get("CXX")
     if named:
-        yield tuple(shlex.split(named))
+        try:
+            yield tuple(shlex.split(named))
+        except ValueError as error:
+            raise ExecutorUnavailable(f"no C++ compiler: CXX={named!r} is no command: {error}") from None
         return
     for name in ("g++", "clang++", "c++"):
         if shutil.which(name):
@@ -120,6 +123,10 @@ class Built:
     compiler: Compiler
 
 
+#: What did not compile in this process, by content key: a run asks for one image in many cases.
+_refused: dict[str, BuildError] = {}
+
+
 def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
     """Compile `kernel` by `compiler`, or take it from the cache, where it is kept under a digest of the source,
     every header, the options, the compiler and the processor.
@@ -159,7 +166,14 @@ def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
             raise BuildError(f"{kernel.label} does not compile for lanes ({flavor}): {first}", log)
         shutil.rmtree(copy)
 
-    return Built(entry(content_key(parts, f"lanes-{flavor}"), make) / name, options, compiler)
+    key = content_key(parts, f"lanes-{flavor}")
+    if key in _refused:  # these very bytes: they will not compile the next time either
+        raise _refused[key]
+    try:
+        return Built(entry(key, make) / name, options, compiler)
+    except BuildError as error:
+        _refused[key] = error
+        raise
 
 
 def _snapshot(kernel: Kernel) -> dict[str, bytes]:

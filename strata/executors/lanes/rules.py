@@ -51,6 +51,8 @@ def parse_rule(rule: str | tuple[int, int]) -> Rule:
                 f"rule {rule!r}: expected 'exact', 'block,F' such as '8,24', or one of {', '.join(RULES)}"
             )
         rule = (int(match[1]), int(match[2]))
+        if rule == (0, 0):
+            raise StrataError("rule 0,0: expected a block of 4, 8 or 16 and F from 20 to 30, or 'exact'")
     block, frac = rule
     if (block, frac) == (0, 0):
         return RULES["exact"]

@@ -138,7 +138,7 @@ inline void check_global(const void* at, std::size_t n, bool write, Where where)
     if (!nearest || distance(p, e) < distance(p, *nearest)) nearest = &e;
   }
   if (!nearest) fail(where, "global access, and the launch has no buffers");
-  fail(where, "global memory out of range: bytes %lld..%lld of %s, which has %llu", i64(p - nearest->base),
+  fail(where, "global memory out of range, outside every buffer: bytes %lld..%lld of the nearest, %s, which has %llu", i64(p - nearest->base),
        i64(p - nearest->base) + i64(n), nearest->name, static_cast<unsigned long long>(nearest->bytes));
 }
 

@@ -14,8 +14,14 @@ CHECKED = {
     "kSharedNegative": ("negative", ("of an array of 64", "element -")),
     "kUnwritten": ("unwritten", ("is read and nobody wrote it",)),
     "kMisalignedShared": ("misaligned", ("shared element 33 is not aligned to the 8 bytes",)),
-    "kGlobalPastEnd": ("past end", ("global memory out of range: bytes 1024..1028 of in, which has 1024",)),
-    "kGlobalBefore": ("before out", ("global memory out of range: bytes -4..0 of out, which has 768",)),
+    "kGlobalPastEnd": (
+        "past end",
+        ("global memory out of range, outside every buffer: bytes 1024..1028 of the nearest, in, which has 1024",),
+    ),
+    "kGlobalBefore": (
+        "before out",
+        ("global memory out of range, outside every buffer: bytes -4..0 of the nearest, out, which has 768",),
+    ),
     "kGlobalMisaligned": ("store misaligned", ("global address not aligned to the 8 bytes",)),
     "kNull": ("null", ("global memory out of range",)),
 }
