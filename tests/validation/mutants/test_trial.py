@@ -146,4 +146,4 @@ def test_the_command_ends_with_what_came_of_it(
 
 def test_an_unknown_mutant_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["nobody"]) == 2
-    assert "no mutant is called 'nobody'; there are v-fold-positive, " in capsys.readouterr().err
+    assert "no mutant is called 'nobody'; there are last-tile-at-four, " in capsys.readouterr().err
