@@ -1,4 +1,4 @@
-"""Proves Strata's kernels: `python -m validation parity`, and the lists of paths and recipes."""
+"""Proves Strata's kernels: `python -m validation parity`, what proves the proof, and the lists of paths and recipes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
 from validation import fuzz, parity
+from validation.controls import proof
 from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
 from validation.recipes import RECIPES
@@ -78,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
     )
+    commands.add_parser("controls", help="wrong numbers, kernels, data and runs that the harness must refuse")
     commands.add_parser("paths", help="list every path with its baseline")
     commands.add_parser("recipes", help="list every recipe with its motivation")
     return top
@@ -111,6 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return parity.run(options, words, console)
         if options.command == "fuzz":
             return fuzz.run(options, console)
+        if options.command == "controls":
+            return proof.run(console)
         return _list(options.command, console)
     except StrataError as error:
         print(f"error: {error}", file=sys.stderr)
