@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from validation.mutants.attention import PROMPT, mutants
 
 from validation.mutants import __main__ as command
 from validation.mutants import trial as trials
-from validation.mutants.attention import PROMPT, mutants
 from validation.mutants.mutant import ROOT, Mutant, MutantError
 from validation.mutants.trial import Kill, healthy, trial
 
