@@ -78,7 +78,8 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     if usual["judged"]:
         lines.append(
             f"of {usual['judged']} mutants that the usual checks could see on data uniform in [-1, 1], "
-            f"NMSE <= 5e-4 lets {usual['nmse']} through, allclose(1e-2) {usual['allclose']}, both together {usual['both']}"
+            f"NMSE <= 5e-4 lets {usual['nmse']} through, allclose(1e-2) {usual['allclose']}, "
+            f"both together {usual['both']}"
         )
     return lines
 

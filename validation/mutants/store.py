@@ -43,9 +43,11 @@ class Store:
         if self.file and self.file.exists():
             try:
                 found = json.loads(self.file.read_text())
-                head = {name: found.get(name) for name in self._head}
-                self._kept = {one["name"]: one for one in found["mutants"]} if head == self._head else {}
-            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                if found["schema"] != SCHEMA:
+                    raise ValueError(f"schema {found['schema']!r}, expected {SCHEMA!r}")
+                kept = {one["name"]: one for one in found["mutants"]}
+                self._kept = kept if {name: found[name] for name in self._head} == self._head else {}
+            except (OSError, ValueError, LookupError, TypeError) as error:
                 raise StrataError(
                     f"{self.file} is not a file of mutants: {error}; remove it or name another"
                 ) from error

@@ -119,9 +119,9 @@ def _once(key: object, make: Callable[[], Any]) -> Any:
                 made.append((make(), None))
             except MutantError as error:
                 made.append((None, error))
-        value, error = made[0]
-    if error is not None:
-        raise error
+        value, refused = made[0]
+    if refused is not None:
+        raise refused
     return value
 
 
