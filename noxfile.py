@@ -1,4 +1,4 @@
-"""Sessions: `nox -s parity`, `tests`, `bench`, `lint`. What follows `--` goes to the command inside.
+"""Sessions: `nox -s parity`, `tests`, `mutants`, `bench`, `lint`. What follows `--` goes to the command inside.
 
 The exit status is the command's own: 0 passed, 1 failed, 2 could not run.
 """
@@ -38,6 +38,13 @@ def tests(session: nox.Session) -> None:
     """Run the test suite."""
     _install(session, _card_extras(session) + _compiler_extras(session), groups=["test"])
     _run(session, "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Plant every known fault in copies of the sources and print which check refuses each."""
+    _install(session, _card_extras(session) + _compiler_extras(session), groups=["test"])
+    _run(session, "-m", "validation.mutants", *session.posargs)
 
 
 @nox.session

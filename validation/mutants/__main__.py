@@ -1,42 +1,155 @@
-"""Runs mutants and prints the check that killed each: `python -m validation.mutants [NAME ...]`."""
+"""Runs mutants and prints what killed each: `python -m validation.mutants [NAME ...]`."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import UTC, datetime
+from pathlib import Path as FilePath
 
-from validation.mutants.attention import mutants
-from validation.mutants.mutant import MutantError
-from validation.mutants.trial import trial
+from rich.console import Console
 
-COULD_NOT_RUN = 2
+from strata.executors import NAMES
+from strata.executors.base import StrataError
+from validation.mutants import matrix
+from validation.mutants.faults import table
+from validation.mutants.mutant import Mutant
+from validation.mutants.store import Store
+from validation.mutants.trial import Outcome, outcome
+from validation.report.progress import Reporter
+
+PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
+_WIDTH = 140
+_STYLES = {"killed": "green", "survived": "bold red", "error": "bold red", "device": "yellow"}
+
+
+def sample(names: Sequence[str], count: int, turn: int) -> list[str]:
+    """`count` names spread over the table, others each turn; every name comes up in ceil(len / count) turns."""
+    if count >= len(names):
+        return list(names)
+    turns = -(-len(names) // count)
+    return list(names[turn % turns :: turns])
+
+
+def today() -> int:
+    """The turn of the day, so that CI tries other mutants every day."""
+    return datetime.now(UTC).date().toordinal()
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="python -m validation.mutants", description=__doc__)
+    top.add_argument("names", nargs="*", metavar="NAME", help="only these mutants")
+    top.add_argument("--list", action="store_true", help="print the table and run nothing")
+    top.add_argument("--sample", type=int, metavar="N", help="only about N mutants, others every day")
+    top.add_argument("--turn", type=int, metavar="K", help="which sample (default: the day)")
+    top.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="at once (default: cores)")
+    top.add_argument("--executor", choices=NAMES, default="lanes", help="where kernels run (default: %(default)s)")
+    top.add_argument(
+        "--out", type=FilePath, metavar="DIR", help="keep mutants.json and mutants.md there, and go on from it"
+    )
+    return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 when every mutant was killed, 1 when one survived, 2 when one could not be judged."""
-    parser = argparse.ArgumentParser(prog="python -m validation.mutants", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutants")
-    options = parser.parse_args(arguments)
-    known = {mutant.name: mutant for mutant in mutants()}
+    options = parser().parse_args(arguments)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+    try:
+        known = table()
+        names = _chosen(options, list(known))
+        if options.list:
+            for name in names:
+                console.print(f"{name}: {known[name].why}", markup=False, soft_wrap=True)
+            return PASSED
+        store = Store(options.out, options.executor)
+        chosen = [known[name] for name in names]
+        done: dict[str, Outcome] = {}
+        try:
+            for one in _run(chosen, options, store, console):
+                done[one.name] = one
+        except KeyboardInterrupt:
+            console.print("interrupted" + (": what is finished is kept" if options.out else ""))
+            _report([done[name] for name in names if name in done], known, console)
+            return FAILED
+    except StrataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return COULD_NOT_RUN
+    outcomes = [done[name] for name in names]
+    _report(outcomes, known, console)
+    if options.out:
+        (options.out / "mutants.md").write_text(matrix.markdown(outcomes, known))
+    if any(one.status == "error" for one in outcomes):
+        return COULD_NOT_RUN
+    return FAILED if any(one.status == "survived" for one in outcomes) else PASSED
+
+
+def _chosen(options: argparse.Namespace, known: Sequence[str]) -> list[str]:
+    """The names asked for. Raises StrataError for one that does not exist, and for numbers that cannot be."""
     unknown = [name for name in options.names if name not in known]
     if unknown:
-        print(f"error: no mutant is called {unknown[0]!r}; there are {', '.join(known)}", file=sys.stderr)
-        return COULD_NOT_RUN
-    survivors = errors = 0
-    for name in options.names or known:
-        try:
-            kill = trial(known[name])
-        except MutantError as error:
-            errors += 1
-            print(f"error     {error}", flush=True)
-            continue
-        if kill is None:
-            survivors += 1
-            print(f"SURVIVED  {name}: {known[name].why}", flush=True)
-        else:
-            print(f"killed    {name}: {kill.check}, {kill.verdict} on {kill.path}: {kill.reason}", flush=True)
-    return COULD_NOT_RUN if errors else int(survivors > 0)
+        raise StrataError(f"no mutant is called {unknown[0]!r}; there are {', '.join(known)}")
+    if options.jobs < 1 or (options.sample is not None and options.sample < 1):
+        raise StrataError(f"--jobs is {options.jobs} and --sample {options.sample}, expected at least 1")
+    names = list(dict.fromkeys(options.names)) or list(known)
+    if options.sample is None:
+        return names
+    return sample(names, options.sample, today() if options.turn is None else options.turn)
+
+
+def _run(mutants: Sequence[Mutant], options: argparse.Namespace, store: Store, console: Console) -> Iterator[Outcome]:
+    """Outcomes as they come, kept ones first; several trials at once."""
+    with Reporter(console, len(mutants)) as reporter:
+        fresh = []
+        for mutant in mutants:
+            kept = store.find(mutant)
+            if kept is None:
+                fresh.append(mutant)
+                continue
+            reporter.finished(f"{kept.name} (kept)", "")
+            yield kept
+        with ThreadPoolExecutor(options.jobs) as workers:
+            waiting = [workers.submit(outcome, mutant, options.executor) for mutant in fresh]
+            try:
+                for future in as_completed(waiting):
+                    one = future.result()
+                    store.add(one)
+                    reporter.finished(one.name, line(one) if one.status in ("survived", "error") else "")
+                    yield one
+            except BaseException:
+                workers.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def line(one: Outcome) -> str:
+    """One line on a mutant."""
+    if one.kill:
+        return f"killed    {one.name}: {', '.join(one.kill.checks)} on {one.kill.where}: {one.kill.reason}"
+    return f"{one.status:9} {one.name}: {one.note}"
+
+
+def _report(outcomes: Sequence[Outcome], known: dict[str, Mutant], console: Console) -> None:
+    from rich.table import Table
+
+    names = matrix.columns(outcomes)
+    grid = Table(box=None, pad_edge=False, show_edge=False)
+    grid.add_column("mutant", no_wrap=True)
+    grid.add_column("killed by", overflow="fold")
+    grid.add_column("NMSE", no_wrap=True)
+    grid.add_column("allclose", no_wrap=True)
+    for one in outcomes:
+        checks = list(dict.fromkeys(matrix.column(check) for check in one.kill.checks)) if one.kill else []
+        said = ", ".join(checks) or f"{one.status.upper()}: {one.note or known[one.name].why}"
+        grid.add_row(one.name, f"[{_STYLES[one.status]}]{said}[/]", *matrix.usual_words(one))
+    console.print(grid)
+    console.print()
+    for name in names:
+        count = sum(name in {matrix.column(check) for check in one.kill.checks} for one in outcomes if one.kill)
+        console.print(f"{count:4} killed by {name}", markup=False)
+    for text in matrix.summary(outcomes):
+        console.print(text, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

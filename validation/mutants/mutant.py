@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
 from strata.executors.base import StrataError
 
 #: The checkout that mutants are copied from.
 ROOT = FilePath(__file__).resolve().parents[2]
-#: What a run on lanes is made of.
+#: What a run on lanes is made of, and what the tests need besides.
 PACKAGES = ("strata", "validation")
+TESTS = ("tests", "fixtures", "docs", "pyproject.toml", "noxfile.py", "README.md", "LICENSE")
 
 
 class MutantError(StrataError):
@@ -20,12 +21,23 @@ class MutantError(StrataError):
 
 
 @dataclass(frozen=True)
+class Edit:
+    """One change. file: below the checkout; old: text that occurs there exactly once; new: what stands in its place."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
 class Mutant:
     """One fault.
 
-    file: below the checkout; old: text that occurs there exactly once; new: what stands in its place; why: what
-    goes wrong with it, in one sentence; paths: shell pattern of the paths that are run; recipes: quick cases of
-    these recipes, the likely killers first (none: the whole quick run).
+    file, old, new: the change, as of an Edit; why: what goes wrong with it, in one sentence; paths: shell pattern
+    of the paths whose quick cases judge it; recipes: the likely killers, whose cases go first (all others follow);
+    also: further changes, where one fault takes several; tests: test files that judge it in place of cases, for
+    code of the host that no case runs through; device: why it needs a card, empty when it does not; shown: what
+    killed it there, for one that needs a card.
     """
 
     name: str
@@ -33,33 +45,46 @@ class Mutant:
     old: str
     new: str
     why: str
-    paths: str = "prompt_attention/*"
+    paths: str = "prompt_attention/q4_0/sm75"
     recipes: tuple[str, ...] = ()
+    also: tuple[Edit, ...] = ()
+    tests: tuple[str, ...] = ()
+    device: str = ""
+    shown: str = ""
 
-    def text(self, source: str) -> str:
-        """The mutated text of a file. Raises MutantError unless the old text occurs exactly once."""
-        count = source.count(self.old) if self.old else 0
-        if count != 1:
-            raise MutantError(f"mutant {self.name}: its text occurs {count} times in {self.file}, expected once")
-        if self.new == self.old:
-            raise MutantError(f"mutant {self.name}: it changes nothing in {self.file}")
-        return source.replace(self.old, self.new)
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        return (Edit(self.file, self.old, self.new), *self.also)
 
 
-def copy_sources(to: FilePath, root: FilePath = ROOT) -> None:
-    """Copy the packages that a run needs into the directory `to`."""
-    for package in PACKAGES:
-        shutil.copytree(root / package, to / package, ignore=shutil.ignore_patterns("__pycache__"))
+def copy_sources(to: FilePath, root: FilePath = ROOT, tests: bool = False) -> None:
+    """Copy the packages that a run needs into the directory `to`; with `tests`, what a test run needs as well."""
+    for name in PACKAGES + TESTS if tests else PACKAGES:
+        if (root / name).is_dir():
+            shutil.copytree(root / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(root / name, to / name)
 
 
 def apply(mutant: Mutant, tree: FilePath) -> None:
-    """Change the mutant's file below `tree`. Raises MutantError when it is not there or does not hold the text once."""
-    file = tree / mutant.file
-    try:
-        source = file.read_text()
-    except OSError as error:
-        raise MutantError(f"mutant {mutant.name}: cannot read {mutant.file}: {error.strerror}") from error
-    file.write_text(mutant.text(source))
+    """Change the mutant's files below `tree`. Raises MutantError when one is not there or lacks its text."""
+    for edit in mutant.edits:
+        file = tree / edit.file
+        try:
+            source = file.read_text()
+        except OSError as error:
+            raise MutantError(f"mutant {mutant.name}: cannot read {edit.file}: {error.strerror}") from error
+        file.write_text(changed(mutant.name, edit, source))
+
+
+def changed(name: str, edit: Edit, source: str) -> str:
+    """The text of a file after an edit. Raises MutantError unless the old text occurs exactly once."""
+    count = source.count(edit.old) if edit.old else 0
+    if count != 1:
+        raise MutantError(f"mutant {name}: its text occurs {count} times in {edit.file}, expected once")
+    if edit.new == edit.old:
+        raise MutantError(f"mutant {name}: it changes nothing in {edit.file}")
+    return source.replace(edit.old, edit.new)
 
 
 def removals(mutant: Mutant, source: str) -> Iterator[Mutant]:
@@ -77,8 +102,5 @@ def removals(mutant: Mutant, source: str) -> Iterator[Mutant]:
         while source.count(source[start:end]) > 1 and start > 0:
             start = source.rfind("\n", 0, start - 1) + 1 if start > 1 else 0
         before = source[start:at]
-        name = f"{mutant.name}-{number}"
-        yield Mutant(
-            name, mutant.file, before + mutant.old, before + mutant.new, mutant.why, mutant.paths, mutant.recipes
-        )
+        yield replace(mutant, name=f"{mutant.name}-{number}", old=before + mutant.old, new=before + mutant.new)
         at = source.find(mutant.old, end)

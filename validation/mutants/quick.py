@@ -14,8 +14,9 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import strata
+from strata.executors import NAMES
 from strata.executors.base import BuildError, source_digests
-from strata.kernels.paths import select
+from strata.kernels.paths import PATHS, select
 from validation import profiles
 from validation.attention_case import Memo
 from validation.prebuild import Prebuild, kernels_of
@@ -25,22 +26,26 @@ from validation.stations import Stations
 from validation.verdict import Verdict
 
 
-def jobs_of(paths: str, recipes: Sequence[str], seed: int) -> list[Job]:
-    """Jobs of the quick run on lanes, as it plans them, for paths of a pattern; in the order of `recipes`, if any."""
-    jobs = profiles.plan(select(paths), profiles.quick(seed), lanes=True)
-    if not recipes:
-        return jobs
-    chosen = [job for job in jobs if job.case.recipe in recipes]
-    return sorted(chosen, key=lambda job: recipes.index(job.case.recipe))
+def jobs_of(paths: str, recipes: Sequence[str], seed: int, lanes: bool = True) -> list[Job]:
+    """Jobs of the quick run, as it plans them, for paths of a pattern; those of `recipes` first, in that order."""
+    chosen = select(paths)
+    entries = []
+    if any(path.operation != "kv_pack" for path in chosen):
+        entries += profiles.quick(seed)
+    if any(path.operation == "kv_pack" for path in chosen):
+        entries += profiles.pack_entries(seed, "quick")
+    jobs = profiles.plan(chosen, entries, lanes=lanes)
+    place = {name: index for index, name in enumerate(recipes)}
+    return sorted(jobs, key=lambda job: place.get(job.case.recipe, len(place)))
 
 
-def first_red(jobs: Sequence[Job]) -> dict[str, Any]:
-    """planned, executed, and of the first job that did not pass the path, case and check; or the log of a kernel
-    that does not compile."""
-    stations = Stations("lanes")
+def first_red(jobs: Sequence[Job], stations: Stations) -> dict[str, Any]:
+    """planned, executed, and of the first job that did not pass the path, case and checks that did not; or the
+    log of a kernel that does not compile."""
     memo = Memo()
     executed = 0
-    with Prebuild(jobs, stations) as built:
+    settings = Settings(predict="none" if stations.lanes else "all", predictor=stations.predictor)
+    with Prebuild(jobs[:1], stations) as built:
         for job in jobs:
             station = built.wait(job, stations.of(job, ()))
             try:
@@ -48,14 +53,16 @@ def first_red(jobs: Sequence[Job]) -> dict[str, Any]:
                     station.executor.build(kernel)
             except BuildError as error:
                 return {"planned": len(jobs), "executed": executed, "build": str(error)}
-            settings = replace(Settings(), twin=station.twin, invocation=station.invocation)
-            result = run_case(job.case, job.path, station.executor, settings, memo)
+            own = replace(settings, twin=station.twin, invocation=station.invocation)
+            result = run_case(job.case, job.path, station.executor, own, memo)
             executed += 1
             if not Verdict(result["verdict"]).passes:
-                red = {"path": result["path"], "case": result["case"], "verdict": result["verdict"]}
-                failed = next((check for check in result["checks"] if check["verdict"] == result["verdict"]), None)
-                said = {"check": failed["name"], "reason": failed["reason"]} if failed else {}
-                return {"planned": len(jobs), "executed": executed, "red": red | said}
+                red = {name: result[name] for name in ("path", "case", "recipe", "verdict", "rerun")}
+                failed = [check for check in result["checks"] if not Verdict(check["verdict"]).passes]
+                # The check that gave the case its verdict first.
+                failed.sort(key=lambda check: bool(check["verdict"] != result["verdict"]))
+                said = [{name: check[name] for name in ("name", "verdict", "reason")} for check in failed]
+                return {"planned": len(jobs), "executed": executed, "red": red | {"checks": said}}
     return {"planned": len(jobs), "executed": executed}
 
 
@@ -64,10 +71,12 @@ def main() -> None:
     parser.add_argument("--paths", required=True)
     parser.add_argument("--recipes", nargs="*", default=[])
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--executor", choices=NAMES, default="lanes")
     options = parser.parse_args()
-    answer = first_red(jobs_of(options.paths, options.recipes, options.seed))
+    stations = Stations(options.executor)
+    answer = first_red(jobs_of(options.paths, options.recipes, options.seed, stations.lanes), stations)
     packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, profiles)]
-    print(json.dumps(answer | {"packages": packages, "sources": source_digests()}))
+    print(json.dumps(answer | {"packages": packages, "sources": source_digests(), "paths": sorted(PATHS)}))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
-"""Gives mutants, and the sources as they are, to the quick run, and says what came of it."""
+"""Gives mutants, and the sources as they are, to their judges, and says what came of it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
@@ -18,62 +21,142 @@ from validation.mutants.mutant import Mutant, MutantError, apply, copy_sources
 #: Seconds a trial may take; what does not end is an error.
 LIMIT_S = 600
 _KERNELS = "strata/kernels/"
+#: pytest's exit statuses: all passed, some failed. Others are errors of the run.
+_PASSED, _FAILED = 0, 1
 
 
 @dataclass(frozen=True)
 class Kill:
-    """The first planned case that a mutant did not pass: where, by which check, and what it said."""
+    """The first thing that did not pass. checks: all checks that failed there, the one that decides first;
+    where: the path and case, or the tests; reason: of the first check; rerun: the command for that case."""
 
-    path: str
-    case: str
+    checks: tuple[str, ...]
     verdict: str
-    check: str
+    where: str
     reason: str
+    rerun: str = ""
 
 
-def trial(mutant: Mutant, seed: int = 1) -> Kill | None:
-    """What killed the mutant; None when it survived its cases.
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one mutant. status: killed, survived, error, or device when it needs a card; usual: what
+    the usual checks said (`usual.py`), empty where they do not apply; note: the error, or why a card is needed."""
 
-    Raises MutantError when it cannot be judged, and when the sources as they are do not pass the same cases.
+    name: str
+    status: str
+    kill: Kill | None = None
+    usual: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+def outcome(mutant: Mutant, executor: str = "lanes", seed: int = 1) -> Outcome:
+    """Everything about one mutant; a MutantError becomes status `error`."""
+    if mutant.device and executor == "lanes":
+        return Outcome(mutant.name, "device", note=mutant.device)
+    try:
+        kill, usual = trial(mutant, executor, seed)
+    except MutantError as error:
+        return Outcome(mutant.name, "error", note=str(error))
+    return Outcome(mutant.name, "killed" if kill else "survived", kill, usual)
+
+
+def trial(mutant: Mutant, executor: str = "lanes", seed: int = 1) -> tuple[Kill | None, dict[str, Any]]:
+    """What killed the mutant, None when it survived its judges, and what the usual checks say.
+
+    Raises MutantError when it cannot be judged, and when the sources as they are do not pass the same judges.
     """
-    healthy(mutant.paths, mutant.recipes, seed)
     with tempfile.TemporaryDirectory(prefix="strata-mutant-") as directory:
         tree = FilePath(directory).resolve()
-        copy_sources(tree, FilePath(_snapshot().name))
+        copy_sources(tree, FilePath(_snapshot().name), tests=bool(mutant.tests))
         apply(mutant, tree)
-        answer = _run(tree, mutant.name, mutant.paths, mutant.recipes, seed)
+        if mutant.tests:
+            healthy_tests(mutant.tests)
+            return _tests(tree, mutant.name, mutant.tests), {}
+        healthy(mutant.paths, executor, seed)
+        answer = _cases(tree, mutant.name, mutant.paths, mutant.recipes, executor, seed)
         _confirm(answer, tree, mutant)
-    if "build" in answer:
-        raise MutantError(f"mutant {mutant.name} does not compile: {answer['build']}")
+        if "build" in answer:
+            raise MutantError(f"mutant {mutant.name} does not compile: {answer['build']}")
+        usual = _usual(tree, mutant.paths, executor, seed)
+    return _kill(answer), usual
+
+
+def _kill(answer: dict[str, Any]) -> Kill | None:
     red = answer.get("red")
-    return Kill(red["path"], red["case"], red["verdict"], red.get("check", ""), red.get("reason", "")) if red else None
+    if not red:
+        return None
+    checks = red["checks"] or [{"name": "none", "reason": "no check was made"}]
+    where = f"{red['path']} {red['case']}"
+    return Kill(tuple(check["name"] for check in checks), red["verdict"], where, checks[0]["reason"], red["rerun"])
+
+
+_lock = threading.Lock()
 
 
 @cache
-def _snapshot() -> tempfile.TemporaryDirectory[str]:
-    """The sources as they are at the first trial, so that an edit meanwhile reaches none of the later ones."""
+def _made_snapshot() -> tempfile.TemporaryDirectory[str]:
     directory = tempfile.TemporaryDirectory(prefix="strata-healthy-")
-    copy_sources(FilePath(directory.name))
+    copy_sources(FilePath(directory.name), tests=True)
     return directory
 
 
-@cache
-def healthy(paths: str, recipes: tuple[str, ...], seed: int = 1) -> int:
-    """Raises MutantError unless the sources as they are pass the cases; how many those are."""
-    answer = _run(FilePath(_snapshot().name), "none", paths, recipes, seed)
-    if answer["planned"] == 0:
-        raise MutantError(f"no quick case of {', '.join(recipes)} fits the paths {paths}")
-    if "red" in answer or answer["executed"] != answer["planned"]:
-        said = answer.get("red", answer)
-        raise MutantError(f"without a mutant the cases of {', '.join(recipes)} on {paths} do not pass: {said}")
+def _snapshot() -> tempfile.TemporaryDirectory[str]:
+    """The sources as they are at the first trial, so that an edit meanwhile reaches none of the later ones."""
+    with _lock:
+        return _made_snapshot()
+
+
+_answers: dict[object, tuple[threading.Lock, list[Any]]] = {}
+
+
+def _once(key: object, make: Callable[[], Any]) -> Any:
+    """`make()`, once for each key, also when several threads ask; what it raises is raised to each of them."""
+    with _lock:
+        lock, made = _answers.setdefault(key, (threading.Lock(), []))
+    with lock:
+        if not made:
+            try:
+                made.append((make(), None))
+            except MutantError as error:
+                made.append((None, error))
+        value, refused = made[0]
+    if refused is not None:
+        raise refused
+    return value
+
+
+def healthy(paths: str, executor: str = "lanes", seed: int = 1) -> int:
+    """How many quick cases the paths have. Raises MutantError unless the sources as they are pass all of them, and
+    the usual checks."""
+    return int(_once((paths, executor, seed), lambda: _healthy(paths, executor, seed)))
+
+
+def _healthy(paths: str, executor: str, seed: int) -> int:
+    tree = FilePath(_snapshot().name)
+    answer = _cases(tree, "none", paths, (), executor, seed)
+    if "red" in answer or answer["executed"] != answer["planned"] or not answer["planned"]:
+        raise MutantError(f"without a mutant the cases of {paths} do not pass: {answer.get('red', answer)}")
+    usual = _usual(tree, paths, executor, seed)
+    if not (usual.get("nmse_passes") and usual.get("allclose_passes")):
+        raise MutantError(f"without a mutant the usual checks of {paths} do not pass: {usual}")
     return int(answer["planned"])
 
 
-def _run(tree: FilePath, name: str, paths: str, recipes: tuple[str, ...], seed: int) -> dict[str, Any]:
-    """The answer of `validation.mutants.quick`, imported from `tree`."""
-    words = ["-m", "validation.mutants.quick", "--paths", paths, "--seed", str(seed), "--recipes", *recipes]
+def healthy_tests(tests: tuple[str, ...]) -> None:
+    """Raises MutantError unless the sources as they are pass the tests."""
+
+    def run() -> None:
+        killed = _tests(FilePath(_snapshot().name), "none", tests)
+        if killed:
+            raise MutantError(f"without a mutant {killed.where} does not pass: {killed.reason}")
+
+    _once(tests, run)
+
+
+def _python(tree: FilePath, name: str, words: list[str]) -> subprocess.CompletedProcess[str]:
+    """A Python process that imports from `tree`."""
     try:
-        done = subprocess.run(
+        return subprocess.run(
             [sys.executable, *words],
             cwd=tree,
             env=os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -84,11 +167,46 @@ def _run(tree: FilePath, name: str, paths: str, recipes: tuple[str, ...], seed: 
         )
     except subprocess.TimeoutExpired:
         raise MutantError(f"mutant {name}: the run did not end in {LIMIT_S} s") from None
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    return (done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["no message"])[-1]
+
+
+def _cases(tree: FilePath, name: str, paths: str, recipes: tuple[str, ...], executor: str, seed: int) -> dict[str, Any]:
+    """The answer of `validation.mutants.quick`, imported from `tree`."""
+    words = ["-m", "validation.mutants.quick", "--paths", paths, "--seed", str(seed), "--executor", executor]
+    done = _python(tree, name, [*words, "--recipes", *recipes])
     if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise MutantError(f"mutant {name}: the run ended with status {done.returncode}: {last}")
+        raise MutantError(f"mutant {name}: the run ended with status {done.returncode}: {_last_line(done)}")
     answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return answer
+
+
+def _usual(tree: FilePath, paths: str, executor: str, seed: int) -> dict[str, Any]:
+    """The answer of `validation.mutants.usual`. A run that ends otherwise (a fault in memory) passes neither check."""
+    words = ["-m", "validation.mutants.usual", "--paths", paths, "--seed", str(seed), "--executor", executor]
+    done = _python(tree, "usual checks", words)
+    if done.returncode != 0:
+        return {"nmse_passes": False, "allclose_passes": False, "nmse": None, "ended": _last_line(done)}
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return answer
+
+
+def _tests(tree: FilePath, name: str, tests: tuple[str, ...]) -> Kill | None:
+    """The first failed test. Raises MutantError when the tests cannot run, or none of them did."""
+    done = _python(tree, name, ["-m", "pytest", "-x", "-q", "-rf", "-p", "no:cacheprovider", *tests])
+    if done.returncode not in (_PASSED, _FAILED):
+        raise MutantError(f"mutant {name}: its tests ended with status {done.returncode}: {_last_line(done)}")
+    if done.returncode == _PASSED:
+        if not re.search(r"\b\d+ passed", done.stdout):
+            raise MutantError(f"mutant {name}: none of its tests ran")
+        return None
+    failed = re.search(r"^FAILED (\S+?)(?:\[.*?\])?(?: - (.*))?$", done.stdout, re.MULTILINE)
+    if not failed:
+        raise MutantError(f"mutant {name}: pytest names no failed test: {_last_line(done)}")
+    test = failed[1].rpartition("::")[2]
+    return Kill((f"test {test}",), "FAILED", failed[1], failed[2] or "")
 
 
 def _confirm(answer: dict[str, Any], tree: FilePath, mutant: Mutant) -> None:
@@ -96,8 +214,9 @@ def _confirm(answer: dict[str, Any], tree: FilePath, mutant: Mutant) -> None:
     for package in answer["packages"]:
         if FilePath(package).resolve().parent != tree:
             raise MutantError(f"mutant {mutant.name}: {package} ran, expected the copy in {tree}")
-    if mutant.file.startswith(_KERNELS) and not mutant.file.endswith(".py"):
-        name = mutant.file.removeprefix(_KERNELS)
-        digest = hashlib.sha256((tree / mutant.file).read_bytes()).hexdigest()
-        if answer["sources"].get(name) != digest:
-            raise MutantError(f"mutant {mutant.name}: {name} has another digest in the run")
+    for edit in mutant.edits:
+        if edit.file.startswith(_KERNELS) and not edit.file.endswith(".py"):
+            name = edit.file.removeprefix(_KERNELS)
+            digest = hashlib.sha256((tree / edit.file).read_bytes()).hexdigest()
+            if answer["sources"].get(name) != digest:
+                raise MutantError(f"mutant {mutant.name}: {name} has another digest in the run")

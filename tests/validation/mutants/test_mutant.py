@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from validation import profiles
-from validation.mutants.attention import DECODE, PROMPT, mutants
-from validation.mutants.mutant import PACKAGES, ROOT, Mutant, MutantError, apply, copy_sources, removals
+from validation.mutants.mutant import PACKAGES, ROOT, Edit, Mutant, MutantError, apply, changed, copy_sources, removals
 
 FILE = "strata/kernels/some.cu"
 
@@ -51,7 +49,7 @@ def test_each_removal_takes_one_occurrence_away(tree: Path) -> None:
     source = (tree / FILE).read_text()
     made = list(removals(mutant("wait();", ";"), source))
     assert [one.name for one in made] == ["some-1", "some-2", "some-3"]
-    texts = [one.text(source) for one in made]
+    texts = [changed(one.name, one.edits[0], source) for one in made]
     assert all(text.count("wait();") == 2 and len(text) == len(source) - 6 for text in texts)
     lines = [[number for number, line in enumerate(text.splitlines(), 1) if line == ";"] for text in texts]
     assert lines == [[3], [5], [6]]
@@ -64,21 +62,9 @@ def test_the_copy_is_whole_and_holds_no_compiled_python(tmp_path: Path) -> None:
         assert {file.relative_to(tmp_path) for file in (tmp_path / package).rglob("*")} == kept
 
 
-def test_every_mutant_applies_to_the_sources_as_they_are() -> None:
-    table = list(mutants())
-    assert len({one.name for one in table}) == len(table)
-    recipes = {entry.case.recipe for entry in profiles.quick(1)}
-    for one in table:
-        source = (ROOT / one.file).read_text()
-        assert one.text(source) != source
-        assert one.why.endswith(".")
-        assert set(one.recipes) <= recipes, one.name
-
-
-def test_every_barrier_of_the_attention_kernels_has_a_mutant() -> None:
-    for file, name in ((PROMPT, "prompt"), (DECODE, "decode")):
-        source = (ROOT / file).read_text()
-        for call, kind in (("__syncthreads();", "block-barrier"), ("__syncwarp();", "warp-barrier")):
-            found = [one for one in mutants() if one.name.startswith(f"{name}-{kind}-")]
-            assert len(found) == source.count(call)
-    assert (ROOT / PROMPT).read_text().count("__sync") == 6
+def test_a_fault_of_several_edits_is_applied_whole_or_refused(tree: Path) -> None:
+    both = Mutant("two", FILE, "one a", "one", "It is wrong.", also=(Edit(FILE, "three", "3"),))
+    apply(both, tree)
+    assert (tree / FILE).read_text().splitlines()[::3] == ["one", "3"]
+    with pytest.raises(MutantError, match="its text occurs 0 times"):
+        apply(both, tree)

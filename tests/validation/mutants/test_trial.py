@@ -1,58 +1,55 @@
-"""Mutants against the quick run: the faults that it must see, and what is no kill."""
+"""Mutants against their judges: what is a kill, and what is none."""
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
-from validation.mutants import __main__ as command
 from validation.mutants import trial as trials
-from validation.mutants.attention import PROMPT, mutants
+from validation.mutants.faults import table
+from validation.mutants.faults.prompt_attention import PROMPT
 from validation.mutants.mutant import ROOT, Mutant, MutantError
-from validation.mutants.trial import Kill, healthy, trial
+from validation.mutants.trial import Kill, Outcome, healthy, outcome, trial
 
-TABLE = {mutant.name: mutant for mutant in mutants()}
-#: What the checked build of lanes says of a missing barrier.
-RACES = ("race: shared byte", "is read and nobody wrote it", "before its cp.async copy was waited for")
-#: A mutant of two small cases, to make others of.
+TABLE = table()
+#: A mutant to make others of.
 BASE = TABLE["k8-halves-swapped"]
+HARMLESS = replace(BASE, name="harmless", old="constexpr int kDim = 256,", new="constexpr int kDim = 128 + 128,")
+COUNTED = Mutant(
+    "holds-inverted",
+    "validation/verdict.py",
+    "verdict = Verdict.EXACT if condition else Verdict.EXCEEDS",
+    "verdict = Verdict.EXCEEDS if condition else Verdict.EXACT",
+    "A condition that holds fails.",
+    tests=("tests/validation/test_verdict.py",),
+)
 
 
-@pytest.fixture(scope="module")
-def outcomes() -> dict[str, Kill | MutantError | None]:
-    """Every mutant of the table, several at once: each waits for a compiler most of the time."""
-
-    def one(mutant: Mutant) -> Kill | MutantError | None:
-        try:
-            return trial(mutant)
-        except MutantError as error:
-            return error
-
-    for paths, recipes in {(mutant.paths, mutant.recipes) for mutant in TABLE.values()}:
-        healthy(paths, recipes)
-    with ThreadPoolExecutor(os.cpu_count()) as workers:
-        return dict(zip(TABLE, workers.map(one, TABLE.values()), strict=True))
+def test_a_fault_of_a_kernel_is_killed_and_the_usual_checks_are_asked() -> None:
+    kill, usual = trial(BASE)
+    assert kill is not None
+    assert kill.verdict == "EXCEEDS"
+    assert kill.checks[0] == "bound"
+    assert "prompt_attention/fp16/sm75 recipe=uniform" in kill.where
+    assert "--case 'recipe=uniform" in kill.rerun
+    assert set(usual) == {"nmse", "nmse_passes", "allclose_passes"}
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_the_quick_run_refuses(name: str, outcomes: dict[str, Kill | MutantError | None]) -> None:
-    kill = outcomes[name]
-    assert isinstance(kill, Kill), f"{name} was not killed: {kill}"
-    print(f"{name}: {kill.check}, {kill.verdict} on {kill.path}: {kill.reason}")
-    if "barrier" in name:
-        assert kill.check == "run"
-        assert any(race in kill.reason for race in RACES), kill.reason
-    else:
-        assert kill.verdict == "EXCEEDS"
+def test_a_missing_barrier_is_named() -> None:
+    kill, _ = trial(TABLE["prompt-block-barrier-1"])
+    assert kill is not None
+    assert kill.checks == ("run",)
+    assert "is read and nobody wrote it" in kill.reason
 
 
 def test_a_change_that_is_none_survives() -> None:
-    harmless = replace(BASE, name="harmless", old="constexpr int kDim = 256,", new="constexpr int kDim = 128 + 128,")
-    assert trial(harmless) is None
+    one = outcome(HARMLESS)
+    assert (one.status, one.kill) == ("survived", None)
+    assert one.usual["nmse_passes"]
 
 
 def test_a_mutant_that_does_not_compile_is_an_error() -> None:
@@ -62,8 +59,9 @@ def test_a_mutant_that_does_not_compile_is_an_error() -> None:
 
 
 def test_a_mutant_that_does_not_apply_is_an_error() -> None:
-    with pytest.raises(MutantError, match="mutant lost: its text occurs 0 times"):
-        trial(replace(BASE, name="lost", old="there is no such line"))
+    one = outcome(replace(BASE, name="lost", old="there is no such line"))
+    assert one.status == "error"
+    assert one.note.startswith("mutant lost: its text occurs 0 times")
 
 
 def test_a_mutant_of_python_is_judged_by_its_own_copy() -> None:
@@ -77,27 +75,75 @@ def test_a_mutant_of_python_is_judged_by_its_own_copy() -> None:
         BASE.paths,
         BASE.recipes,
     )
-    kill = trial(reported)
+    kill, usual = trial(reported)
     assert kill is not None
-    assert (kill.check, kill.verdict) == ("guards", "EXCEEDS")
+    assert kill.checks[0] == "guards"
+    assert usual["nmse_passes"]
+
+
+def test_tests_judge_what_no_case_runs_through() -> None:
+    kill, usual = trial(COUNTED)
+    assert kill is not None
+    assert kill.where.startswith("tests/validation/test_verdict.py::")
+    assert kill.checks == (f"test {kill.where.partition('::')[2]}",)
+    assert usual == {}
+
+
+def test_tests_that_pass_let_it_survive() -> None:
+    assert trial(replace(COUNTED, old='"""Typed verdicts and', new='"""Typed  verdicts and'))[0] is None
 
 
 def test_a_harness_that_cannot_be_imported_is_an_error() -> None:
     broken = replace(BASE, name="broken", file="validation/verdict.py", old="from __future__", new="from __past__")
     with pytest.raises(MutantError, match="mutant broken: the run ended with status 1: ModuleNotFoundError"):
         trial(broken)
+    with pytest.raises(MutantError, match="mutant broken: its tests ended with status"):
+        trial(replace(broken, tests=COUNTED.tests))
 
 
-def test_cases_that_do_not_exist_are_an_error() -> None:
-    with pytest.raises(MutantError, match=r"no quick case of no_recipe fits the paths prompt_attention/fp16/sm75"):
-        healthy(BASE.paths, ("no_recipe",))
+def test_one_that_needs_a_card_is_not_run_on_lanes() -> None:
+    one = outcome(replace(BASE, device="Only a card has clocks."))
+    assert one == Outcome(BASE.name, "device", note="Only a card has clocks.")
 
 
 def test_sources_that_fail_as_they_are_kill_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     red = {"planned": 2, "executed": 1, "red": {"check": "bound"}}
-    monkeypatch.setattr(trials, "_run", lambda *args: red)
-    with pytest.raises(MutantError, match=r"without a mutant the cases of uniform on .* do not pass"):
-        trial(replace(BASE, paths="prompt_attention/fp16/sm7?"))
+    monkeypatch.setattr(trials, "_cases", lambda *args: red)
+    for _ in range(2):  # the answer is kept, the error with it
+        with pytest.raises(MutantError, match=r"without a mutant the cases of .*/sm8\? do not pass"):
+            healthy("prompt_attention/fp16/sm8?")
+
+
+@pytest.mark.parametrize(
+    "answer", [{"planned": 0, "executed": 0}, {"planned": 3, "executed": 2}], ids=["no case", "fewer than planned"]
+)
+def test_a_healthy_run_that_is_not_whole_kills_nothing(answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "_cases", lambda *args: answer)
+    with pytest.raises(MutantError, match="do not pass"):
+        healthy("prompt_attention/fp16/sm8*", seed=answer["planned"])
+
+
+def test_usual_checks_that_refuse_a_healthy_kernel_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "_cases", lambda *args: {"planned": 1, "executed": 1})
+    monkeypatch.setattr(trials, "_usual", lambda *args: {"nmse_passes": True, "allclose_passes": False})
+    with pytest.raises(MutantError, match=r"without a mutant the usual checks of kv_pack/int8/s\* do not pass"):
+        healthy("kv_pack/int8/s*")
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "message"),
+    [
+        (0, "3 skipped in 1s", "none of its tests ran"),
+        (5, "no tests ran", "ended with status 5"),
+        (1, "1 failed", "names no failed test"),
+    ],
+)
+def test_a_test_run_that_says_nothing_is_an_error(
+    status: int, said: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "_python", lambda *args: CompletedProcess([], status, said, ""))
+    with pytest.raises(MutantError, match=message):
+        trials._tests(ROOT, "some", ("tests",))
 
 
 @pytest.mark.parametrize(
@@ -115,35 +161,8 @@ def test_what_ran_must_be_the_copy(tmp_path: Path, packages: list[str], digest: 
         trials._confirm(answer, tmp_path, BASE)
 
 
-@pytest.mark.parametrize(
-    ("outcome", "status", "said"),
-    [
-        (
-            Kill("path", "case", "EXCEEDS", "bound", "why"),
-            0,
-            "killed    k8-halves-swapped: bound, EXCEEDS on path: why",
-        ),
-        (None, 1, "SURVIVED  k8-halves-swapped: On sm75 each half"),
-        (MutantError("mutant x: no"), 2, "error     mutant x: no"),
-    ],
-)
-def test_the_command_ends_with_what_came_of_it(
-    outcome: Kill | MutantError | None,
-    status: int,
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def answer(mutant: Mutant) -> Kill | None:
-        if isinstance(outcome, MutantError):
-            raise outcome
-        return outcome
-
-    monkeypatch.setattr(command, "trial", answer)
-    assert command.main(["k8-halves-swapped"]) == status
-    assert capsys.readouterr().out.startswith(said)
-
-
-def test_an_unknown_mutant_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["nobody"]) == 2
-    assert "no mutant is called 'nobody'; there are last-tile-at-four, " in capsys.readouterr().err
+def test_the_first_check_decided() -> None:
+    checks = [{"name": "bound", "reason": "why"}, {"name": "mean", "reason": ""}]
+    red = {"path": "p", "case": "c", "recipe": "r", "verdict": "EXCEEDS", "rerun": "again", "checks": checks}
+    assert trials._kill({"red": red}) == Kill(("bound", "mean"), "EXCEEDS", "p c", "why", "again")
+    assert trials._kill({}) is None

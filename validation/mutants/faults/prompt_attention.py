@@ -1,4 +1,4 @@
-"""Mutants of the attention kernels."""
+"""Mutants of prompt attention."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from validation.mutants.mutant import ROOT, Mutant, removals
 
 PROMPT = "strata/kernels/prompt_attention.cu"
-DECODE = "strata/kernels/decode_attention.cu"
 
 _FAULTS = (
     Mutant(
@@ -77,14 +76,10 @@ _FAULTS = (
 
 
 def mutants() -> Iterator[Mutant]:
-    """Every mutant of the attention kernels; those without a barrier are made from the sources as they are."""
+    """Every mutant of prompt attention; those without a barrier are made from the source as it is."""
     yield from _FAULTS
-    for name, file, paths in (
-        ("prompt", PROMPT, "prompt_attention/q4_0/sm75"),
-        ("decode", DECODE, "decode_attention/q4_0/simt"),
-    ):
-        source = (ROOT / file).read_text()
-        for what, call in (("block-barrier", "__syncthreads();"), ("warp-barrier", "__syncwarp();")):
-            why = f"Without this {call.removesuffix('();')} threads read what others may not have written yet."
-            pattern = Mutant(f"{name}-{what}", file, call, ";", why, paths, ("uniform",))
-            yield from removals(pattern, source)
+    source = (ROOT / PROMPT).read_text()
+    why = "Without this barrier threads read what others may not have written yet."
+    for what, call in (("block-barrier", "__syncthreads();"), ("warp-barrier", "__syncwarp();")):
+        pattern = Mutant(f"prompt-{what}", PROMPT, call, ";", why, "prompt_attention/q4_0/sm75", ("uniform",))
+        yield from removals(pattern, source)

@@ -1,0 +1,90 @@
+"""The command: which mutants it takes, and how it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from validation.mutants import __main__ as command
+from validation.mutants.faults import table
+from validation.mutants.mutant import Mutant
+from validation.mutants.trial import Kill, Outcome
+
+NAMES = list(table())
+NAME = "k8-halves-swapped"
+KILL = Kill(("bound", "mean"), "EXCEEDS", "path case", "why")
+
+
+@pytest.mark.parametrize(
+    ("status", "kill", "code", "said"),
+    [
+        ("killed", KILL, 0, "1 mutants: 1 killed"),
+        ("survived", None, 1, "SURVIVED: On sm75 each half"),
+        ("error", None, 2, "ERROR: it cannot be"),
+        ("device", None, 0, "1 need a device"),
+    ],
+)
+def test_it_ends_with_what_came_of_it(
+    status: str,
+    kill: Kill | None,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    note = "it cannot be" if status == "error" else ""
+    monkeypatch.setattr(command, "outcome", lambda mutant, executor: Outcome(mutant.name, status, kill, note=note))
+    assert command.main([NAME, "--out", str(tmp_path)]) == code
+    assert said in capsys.readouterr().out
+    assert NAME in (tmp_path / "mutants.md").read_text()
+
+
+def test_what_was_interrupted_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def stop_at_second(mutant: Mutant, executor: str) -> Outcome:
+        asked.append(mutant.name)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return Outcome(mutant.name, "killed", KILL)
+
+    words = [*NAMES[:3], "--jobs", "1", "--out", str(tmp_path)]
+    monkeypatch.setattr(command, "outcome", stop_at_second)
+    assert command.main(words) == 1
+    assert "interrupted: what is finished is kept" in capsys.readouterr().out
+    assert command.main(words) == 0
+    # The first was kept; the second and third ran again or for the first time.
+    assert asked.count(NAMES[0]) == 1
+    assert set(asked) == set(NAMES[:3])
+
+
+def test_an_unknown_mutant_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["nobody"]) == 2
+    assert "no mutant is called 'nobody'; there are " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--jobs", "0"], ["--sample", "0"]])
+def test_numbers_that_cannot_be_are_said(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(words) == 2
+    assert "expected at least 1" in capsys.readouterr().err
+
+
+def test_the_list_runs_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(command, "outcome", None)
+    assert command.main(["--list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(NAMES)
+
+
+@given(st.integers(1, 200), st.integers(1, 60), st.integers(0, 1 << 20))
+def test_samples_rotate_through_all(total: int, count: int, turn: int) -> None:
+    names = [str(i) for i in range(total)]
+    turns = -(-total // count)
+    seen = [command.sample(names, count, turn + i) for i in range(turns)]
+    assert all(0 < len(some) <= count for some in seen)
+    assert sorted(name for some in seen for name in some) == sorted(names)
