@@ -61,7 +61,8 @@ def run(
     operation = operations[path.operation]
     with found.timed("data"):
         inputs: Inputs = memo.get("inputs", (case, path.mode), lambda: make_inputs(case, path, executor, settings))
-        found.checks.append(memo.get("promises", (case, path.mode), lambda: promises.kept(case, path.mode, inputs)))
+        # Not kept in the memo: it is what tells that the memo gave this case's inputs.
+        found.checks.append(promises.kept(case, path.mode, inputs))
     rows = sampled(inputs.widths)
     with found.timed("new"):
         first = operation.run(executor, path, inputs)

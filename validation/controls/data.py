@@ -15,6 +15,7 @@ from validation.cases import Case
 from validation.controls.control import Control
 from validation.draws import Stream
 from validation.pools import Inputs
+from validation.recipes import of_operation
 from validation.reference.kv_pack import Q4_BYTES
 
 #: Sizes at which every promise is asked: more than 256 scales of a plane, more than 32 pages, a sparse selection.
@@ -136,13 +137,15 @@ def _wide(inputs: Inputs) -> dict[str, np.ndarray]:
     return {"steps": steps, "widths": np.ones_like(inputs.widths)}
 
 
+#: Every recipe that makes its own data.
+SYNTHETIC = tuple(recipe.name for recipe in of_operation("prompt_attention") if recipe.name != "captured")
 RAGGED = replace(SMALL, context=71)
 EDGES = replace(SMALL, recipe="width_edges", queries=60)
 
 #: name, case, mode, edit (None: the data as they are made), verdict.
 SOFT: tuple[tuple[str, Case, str, Edit | None, str], ...] = (
     *((f"{mode} as made", SMALL, mode, None, "EXACT") for mode in ("q4_0", "k8v4", "fp16")),
-    ("published as made", replace(SMALL, recipe="uniform"), "int8", None, "EXACT"),
+    *((f"{name} as made", replace(SMALL, recipe=name), "int8", None, "EXACT") for name in SYNTHETIC),
     ("edges as made", EDGES, "int8", None, "EXACT"),
     ("K scales all positive", SMALL, "q4_0", _positive("k"), "VOID"),
     ("V scales all positive", SMALL, "q4_0", _positive("v"), "VOID"),

@@ -316,6 +316,22 @@ def negative() -> Iterator[Control]:
         yield Control(f"kernel/{one.name}", ask, f"{one.verdict} by {', '.join(one.checks)}")
 
 
+def _shared() -> str:
+    """Which of four cases (another seed, another mode, the first again) come to the same with one memo as alone."""
+    memo, alike = Memo(), []
+    for case, path in ((CASE, PATH), (OTHER, PATH), (CASE, PATHS["prompt_attention/int8/sm80"]), (CASE, PATH)):
+        sides = [run_figures(case, path, one) for one in (memo, Memo())]
+        if sides[0] == sides[1]:
+            alike.append(path.mode)
+    return f"alike: {', '.join(alike)}"
+
+
+def run_figures(case: Case, path: Path, memo: Memo) -> list[Any]:
+    """Everything a case came to but its times."""
+    result = runner.run_case(case, path, LANES, Settings(), memo, _healthy())
+    return [result["verdict"], result["checks"], result["figures"]]
+
+
 def positive() -> Iterator[Control]:
     """The healthy kernel passes, with every check made; predicted whole it is EXACT; and so is what just fits."""
     memo = Memo()
@@ -333,5 +349,6 @@ def positive() -> Iterator[Control]:
     yield Control(
         "kernel/healthy, predicted", partial(ask, _CARD, _PREDICTED(), {}), f"EXACT after {', '.join(predicted)}"
     )
+    yield Control("kernel/cases that share a memo", _shared, "alike: q4_0, q4_0, int8, q4_0")
     timed = f"{on_lanes}, timed new, timed old"
     yield Control("kernel/healthy, timed", lambda: ask(_Clock(), Settings(reps=1), _timing("")), timed)
