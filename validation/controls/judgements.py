@@ -175,6 +175,8 @@ def _means() -> Iterator[Control]:
             ratio = bounds.mean_ratio(new, old, ref, bound)
         return "passes" if ratio <= 1 else "fails"
 
+    uneven = np.where(np.arange(4) < 2, 1.0, 2.0**-10) * one
+    quiet = np.where(np.arange(4) < 2, uneven / 8, uneven)
     spoiled = one.copy()
     spoiled[-1, -1, -1] = NAN
     rows: tuple[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], str], ...] = (
@@ -187,8 +189,9 @@ def _means() -> Iterator[Control]:
         ("NaN", (spoiled, one - off, one, one), "fails"),
         ("infinity", (one * INF, one - off, one, one), "fails"),
         ("no bound above zero", (one, one, one, 0 * one), "passes"),
-        # A wild error under a wide bound counts by that bound, not by its own size.
-        ("weighed by the bound", (one + off * 2.0**9, one - off * 2.0**9, one, one * 2.0**9), "passes"),
+        # Loud elements as wrong as the baseline's, quiet ones eight times: by the size of errors none would notice.
+        ("quiet half eight times the baseline's", (one + 8 * quiet, one - uneven, one, uneven), "fails"),
+        ("quiet half as the baseline's", (one + uneven, one - uneven, one, uneven), "passes"),
     )
     for row, arrays, expected in rows:
         yield Control(f"mean_ratio/{row}", partial(ask, *arrays), expected)
