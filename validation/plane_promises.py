@@ -175,6 +175,7 @@ def _climbing(of: Stored) -> Iterator[str]:
 
 
 def _outliers(of: Stored) -> Iterator[str]:
-    sizes = np.sort(np.abs(of.values).max(axis=(0, 1)))
+    # Medians over cells: a single loud cell must not decide.
+    sizes = np.sort(np.median(np.abs(of.values), axis=(0, 1)))
     if of.values.shape[0] * of.values.shape[1] >= SIGNS and sizes[-4] < 4 * sizes[len(sizes) // 2]:
         yield f"four loud channels in {of.name}, the fourth is {sizes[-4]:.2f} beside {sizes[len(sizes) // 2]:.2f}"

@@ -8,7 +8,9 @@ from validation.mutants.mutant import Mutant
 
 BASE, CACHE = "strata/executors/base.py", "strata/executors/cache.py"
 BUILD, EXECUTOR, RULES = (f"strata/executors/lanes/{name}.py" for name in ("build", "executor", "rules"))
-CHECKS, TENSOR, ENTRY = (f"strata/executors/lanes/runtime/{name}.hpp" for name in ("checks", "tensorcore", "entry"))
+CHECKS, TENSOR, ENTRY, FLOATING = (
+    f"strata/executors/lanes/runtime/{name}.hpp" for name in ("checks", "tensorcore", "entry", "floating")
+)
 
 
 def _fault(name: str, file: str, old: str, new: str, why: str, *tests: str) -> Mutant:
@@ -106,7 +108,6 @@ def _builds() -> Iterator[Mutant]:
         '    "-ffp-contract=off",\n',
         '    "-ffp-contract=fast",\n',
         "a*b+c loses a rounding.",
-        "lanes/test_numbers",
         "lanes/test_build",
     )
 
@@ -240,15 +241,6 @@ def _machine() -> Iterator[Mutant]:
         "lanes/test_faults",
     )
     yield _fault(
-        "inputs-written",
-        CHECKS,
-        "if (write && !e.writable)",
-        "if (false)",
-        "A kernel may write to memory it may only read.",
-        "lanes/test_memory_rules",
-        "lanes/test_faults",
-    )
-    yield _fault(
         "no-checks",
         CHECKS,
         "#ifdef STRATA_CHECKED\n",
@@ -274,10 +266,10 @@ def _machine() -> Iterator[Mutant]:
     )
     yield _fault(
         "nan-not-canonical",
-        TENSOR,
-        "return nan || (plus && minus) ? kCanonicalNaN :",
-        "return nan || (plus && minus) ? 0x7fc00000u :",
-        "NaN of a matrix instruction has other bits than a card's.",
+        FLOATING,
+        "constexpr std::uint32_t kCanonicalNaN = 0x7fffffffu;",
+        "constexpr std::uint32_t kCanonicalNaN = 0x7fc00000u;",
+        "A computed NaN has other bits than a card's.",
         "lanes/test_lanes_tensorcore",
     )
     yield _fault(
@@ -309,7 +301,12 @@ def _machine() -> Iterator[Mutant]:
 
 
 def mutants() -> Iterator[Mutant]:
-    """Every mutant of the executors."""
+    """Every mutant of the executors.
+
+    Left out because nothing changes: the check of writes to read-only memory in `checks.hpp` (no buffer of an
+    executor is read-only today), and the NaN of `Special::bits` in `tensorcore.hpp` (a store makes every NaN
+    canonical again, and no kernel takes the bits of an accumulator apart).
+    """
     yield from _builds()
     yield from _memory()
     yield from _machine()

@@ -244,6 +244,38 @@ def test_wrong_options_are_named() -> None:
     assert str(LanesExecutor(rule=(0, 0)).rule) == "exact"
 
 
+def test_a_product_and_a_sum_are_rounded_twice(kernels: Path) -> None:
+    (kernels / "twice.cu").write_text(
+        '#include "include/vocabulary.cuh"\n'
+        'extern "C" __global__ void twice(const float* x, float* out) {'
+        " store(out, load(x) * load(x + 1) + load(x + 2)); }"
+    )
+    executor = LanesExecutor()
+    # (1 + 2^-12)^2 rounds to 1 + 2^-11; fused, the difference to that is 2^-24.
+    x = np.array([1 + 2.0**-12, 1 + 2.0**-12, -(1 + 2.0**-11)], np.float32)
+    out = executor.empty((1,), np.float32)
+    executor.launch(Kernel("twice", "twice", 1), (1, 1, 1), [executor.array(x), out])
+    assert out.host().view(np.uint32)[0] == 0
+
+
+def test_the_witness_counts_what_the_launch_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = LanesExecutor()
+    monkeypatch.setattr(library, "launch", lambda *arguments: 3)
+    assert executor.launch(kernel("vocabulary", 64, 4096), (5, 1, 1), []).blocks_run == 3
+
+
+def test_guards_are_as_wide_as_the_widest_store_of_a_warp() -> None:
+    buffer = LanesExecutor().array(np.zeros(7, np.int16))
+    widest = 32 * 16
+    assert widest <= base.GUARD_BYTES
+    for offset in (-widest, -1, 14, 14 + widest - 1):
+        before = ctypes.string_at(buffer.address + offset, 1)
+        ctypes.memset(buffer.address + offset, 0, 1)
+        assert not buffer.guards_intact()
+        ctypes.memmove(buffer.address + offset, before, 1)
+    assert buffer.guards_intact()
+
+
 def test_a_witness_says_what_ran() -> None:
     executor = LanesExecutor(threads=2)
     program = kernel("vocabulary", 64, 4096)
