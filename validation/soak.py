@@ -7,11 +7,10 @@ one in 47 is in the checked build. A run that does not pass is printed with its 
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import signal
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -19,11 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path as FilePath
-from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from strata.executors.base import Executor, Kernel, StrataError
 from strata.executors.lanes import LanesExecutor
@@ -34,37 +30,20 @@ from validation.report.progress import Reporter
 from validation.report.run_file import RunFile
 from validation.runner import run_case
 from validation.settings import Settings
+from validation.soak_tally import Finished, Tally, report
 from validation.stations import Stations
-from validation.verdict import Verdict
 
 SCHEMA = "strata-soak/1"
 NAME = "soak.json"
 PASSED, FAILED = 0, 1
 #: Runs handed to a process at once, and how many such parts wait for each process.
-PART = 8
+PART = 4
 AHEAD = 4
 
 
 def _one_thread(name: str, *, rule: str, flavor: str, seed: int | None, target: str | None) -> Executor:
     """Lanes on one thread: the processes are as many as the cores."""
     return LanesExecutor(rule=rule, flavor=flavor, seed=seed, threads=1)
-
-
-@dataclass(frozen=True)
-class Finished:
-    """One run, as it is counted. slack: by check; parts: seconds by part of the case."""
-
-    index: int
-    path: str
-    case: str
-    verdict: str
-    explain: str
-    slack: dict[str, float]
-    parts: dict[str, float]
-
-    @property
-    def passes(self) -> bool:
-        return Verdict(self.verdict).passes
 
 
 @dataclass
@@ -102,48 +81,6 @@ def _start(seed: int, rule: str) -> None:
 def _part(indices: Sequence[int]) -> list[Finished]:
     assert _worker is not None
     return [_worker.run(index) for index in indices]
-
-
-@dataclass
-class Tally:
-    """What the finished runs come to, in their order."""
-
-    runs: int = 0
-    verdicts: Counter[str] = field(default_factory=Counter)
-    paths: Counter[str] = field(default_factory=Counter)
-    recipes: Counter[str] = field(default_factory=Counter)
-    seconds: Counter[str] = field(default_factory=Counter)
-    alarms: list[Finished] = field(default_factory=list)
-    worst: dict[str, tuple[float, Finished]] = field(default_factory=dict)
-
-    def add(self, run: Finished) -> None:
-        self.runs += 1
-        self.verdicts[run.verdict] += 1
-        self.paths[run.path] += 1
-        self.recipes[run.case.partition(" ")[0].removeprefix("recipe=")] += 1
-        self.seconds.update(run.parts)
-        if not run.passes:
-            self.alarms.append(run)
-        for name, slack in run.slack.items():
-            size = math.inf if math.isnan(slack) else slack
-            if name not in self.worst or size > self.worst[name][0]:
-                self.worst[name] = (size, run)
-
-    def record(self) -> dict[str, Any]:
-        worst = {
-            name: {"slack": slack, "path": run.path, "case": run.case} for name, (slack, run) in self.worst.items()
-        }
-        return {
-            "finished": self.runs,
-            "verdicts": dict(sorted(self.verdicts.items())),
-            "alarms": [
-                {"index": run.index, "path": run.path, "case": run.case, "explain": run.explain} for run in self.alarms
-            ],
-            "worst": dict(sorted(worst.items())),
-            "paths": dict(sorted(self.paths.items())),
-            "recipes": dict(sorted(self.recipes.items())),
-            "seconds_by_part": dict(sorted(self.seconds.items())),
-        }
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -185,7 +122,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if file:
         plan = {"seed": options.seed, "start": options.start, "runs": options.runs, "rule": options.rule}
         file.write({"schema": SCHEMA, "status": status, **plan, "seconds": seconds, "jobs": jobs, **tally.record()})
-    _report(console, tally, seconds)
+    report(console, tally, seconds)
     if status == "interrupted":
         after = options.start + tally.runs
         left = options.runs - tally.runs
@@ -243,17 +180,3 @@ def _in_order(
             yield from future.result()
         except BrokenProcessPool as error:
             raise StrataError(f"a process died in run {part[0]} or soon after it; --start {part[0]} goes on") from error
-
-
-def _report(console: Console, tally: Tally, seconds: float) -> None:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("check")
-    table.add_column("worst observed/bound", justify="right")
-    table.add_column("where", overflow="fold")
-    for name, (slack, found) in sorted(tally.worst.items()):
-        table.add_row(name, f"{slack:.3g}", f"{found.path} {found.case}")
-    console.print(table)
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.verdicts.items())) or "none"
-    rate = tally.runs / seconds if seconds > 0 else 0.0
-    said = f"{tally.runs} runs ({counts}), {len(tally.alarms)} false alarms, {rate:.1f} runs a second"
-    console.print(said, style="bold red" if tally.alarms else None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from strata.kernels.paths import PATHS
 from validation import families, ledger_review, profiles
 from validation.families import Family, Key
 from validation.ledger import FACTOR, KEPT, Ledger
@@ -21,7 +22,7 @@ RECIPE = "signed_decades"
 
 def cases(slack: float = 0.5, path: str = PATH) -> list[dict[str, Any]]:
     """Results of every case that the quick profile plans for a path, in its order."""
-    jobs = profiles.plan([families.PATHS[path]], profiles.quick(SEED), lanes=True)
+    jobs = profiles.plan([PATHS[path]], profiles.quick(SEED), lanes=True)
     checks = [{"name": "bound", "figures": {"slack": slack, "rms": slack / 2, "compared": 9}}]
     return [
         {
