@@ -63,7 +63,14 @@ class Drift:
     now: float | None
     then: float | None
 
+    def size(self) -> float:
+        """How far it moved, as a factor of 1 or more: infinity from or to nothing, zero or NaN."""
+        if not self.now or not self.then or not (math.isfinite(self.now) and math.isfinite(self.then)):
+            return math.inf
+        return max(self.now / self.then, self.then / self.now)
+
     def text(self) -> str:
+        """One line: which figure of which family, now and in the ledger."""
         path, recipe = self.key
         if not self.figure:
             return f"ledger: {path} {recipe}: the ledger has no figures of these cases"

@@ -10,7 +10,7 @@ from validation import families, ledger, profiles
 from validation.families import Key
 from validation.ledger import FACTOR, KEPT, Drift, Ledger
 
-#: Lines printed of the figures that moved; all of them are in `run.json`.
+#: Families printed of those that moved; every figure is in `run.json`.
 SHOWN = 10
 
 
@@ -57,10 +57,16 @@ class Review:
         return f"{said}ledger: {verdict} (factor {FACTOR})" + (f", left out: {', '.join(left)}" if left else "")
 
     def lines(self) -> list[str]:
-        """One line for each figure that moved, up to SHOWN, with the command that accepts them."""
-        shown = [f"{drift.text()} | accept: {self.accept}" for drift in self.drifts[:SHOWN]]
-        more = len(self.drifts) - len(shown)
-        return shown + ([f"ledger: {more} figures more"] if more > 0 else [])
+        """One line for each family that moved, up to SHOWN, with its figure that moved furthest and what accepts it."""
+        by_family: dict[Key, list[Drift]] = {}
+        for drift in self.drifts:
+            by_family.setdefault(drift.key, []).append(drift)
+        shown = []
+        for own in list(by_family.values())[:SHOWN]:
+            others = f"; {len(own) - 1} more of its figures moved" if len(own) > 1 else ""
+            shown.append(f"{max(own, key=Drift.size).text()}{others} | accept: {self.accept}")
+        more = len(by_family) - len(shown)
+        return shown + ([f"ledger: {more} families more"] if more > 0 else [])
 
     def record(self) -> dict[str, Any]:
         """What `run.json` says of it."""

@@ -57,7 +57,9 @@ def test_drift_either_way_fails_and_says_all(factor: float) -> None:
     line = got.lines()[0]
     for word in (PATH, "bound max", f"{0.5 * factor:.4g}", "0.5", str(FACTOR), "--accept here/run.json --reason"):
         assert word in line
+    assert "2 more of its figures moved" in line
     assert len(got.lines()) == ledger_review.SHOWN + 1
+    assert got.lines()[-1] == f"ledger: {got.compared - ledger_review.SHOWN} families more"
     assert f"{got.compared} of {got.compared} families moved" in got.line()
     assert review(ASKED, cases(0.5 * (1 + (factor - 1) * 0.5)), held()).ok
 
@@ -67,6 +69,14 @@ def test_one_figure_of_one_family_is_enough() -> None:
     results[3] = results[3] | {"checks": [{"name": "bound", "figures": {"slack": "NaN", "rms": 0.25, "compared": 9}}]}
     got = review(ASKED, results, held())
     assert {drift.key for drift in got.drifts} == {(PATH, results[3]["recipe"])}
+
+
+def test_the_figure_that_moved_furthest_is_shown() -> None:
+    results = cases()
+    check = {"name": "bound", "figures": {"slack": 0.5 * FACTOR * 1.1, "rms": 0.25 * FACTOR * 2, "compared": 9}}
+    results[3] = results[3] | {"checks": [check]}
+    (line,) = review(ASKED, results, held()).lines()
+    assert "bound rms is" in line
 
 
 def test_a_family_that_the_ledger_lacks_fails() -> None:
