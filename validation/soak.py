@@ -95,7 +95,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Exit status 0 when every run passed, 1 when one did not or Ctrl-C came. Raises StrataError when it cannot run."""
-    jobs = len(os.sched_getaffinity(0)) if options.jobs is None else options.jobs
+    jobs = (os.cpu_count() or 1) if options.jobs is None else options.jobs
     if options.runs < 1 or options.start < 0 or options.seed < 0 or jobs < 1:
         raise StrataError(
             f"--runs {options.runs}, --start {options.start}, --seed {options.seed}, --jobs {jobs}: "
