@@ -7,18 +7,21 @@ import platform
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.text import Text
 
 from strata.executors.base import StrataError, source_digests
 from strata.kernels.paths import Path, select
-from validation import profiles
+from validation import ledger, profiles
 from validation.captured_case import load as load_capture
 from validation.cases import Case
+from validation.ledger import Ledger
+from validation.ledger_review import Asked, Review, review
 from validation.prebuild import Prebuild
 from validation.predict import DEFAULT_RULE
 from validation.profiles import Entry
@@ -31,7 +34,6 @@ from validation.settings import Settings
 from validation.stations import Stations
 from validation.verdict import Verdict
 
-LISTS = {"quick": profiles.quick, "standard": profiles.standard, "full": profiles.full}
 DEFAULT_PATHS = "prompt_attention/*"
 DEFAULT_QUERIES = 512
 PASSED, FAILED = 0, 1
@@ -46,19 +48,31 @@ class Run:
     stations: Stations
     settings: Settings
     file: RunFile | None
+    asked: Asked = field(default_factory=lambda: Asked(None, profiles.SEED, None))
+    ledger: Ledger = field(default_factory=Ledger)
     results: list[dict[str, Any]] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    review: Review | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether there were planned cases, every one was executed, and every one passed."""
+        """Whether there were planned cases, every one was executed and passed, and the ledger agreed."""
         verdicts = [Verdict(result["verdict"]) for result in self.results]
-        return bool(self.jobs) and len(verdicts) == len(self.jobs) and all(v.passes for v in verdicts)
+        fine = bool(self.jobs) and len(verdicts) == len(self.jobs) and all(v.passes for v in verdicts)
+        return fine and self.review is not None and self.review.ok
 
     def add(self, result: dict[str, Any]) -> None:
         self.results.append(result)
         self.record("running")
+
+    def end(self, status: str, console: Console) -> None:
+        """Hold what is finished against the ledger, write `run.json` and report."""
+        self.review = review(self.asked, self.results, self.ledger, str(self.file.path) if self.file else "")
+        self.record(status)
+        print_report(console, self.results, len(self.jobs))
+        for line in [*self.review.lines(), self.review.line()]:
+            console.print(Text(line, "" if self.review.ok else "red"), soft_wrap=True)
 
     def record(self, status: str) -> None:
         """Write `run.json`. status: running, complete, interrupted or failed."""
@@ -81,9 +95,11 @@ class Run:
                 "executor": self.stations.first.describe(),
                 "sources": source_digests(),
                 "predict": self.settings.predict,
+                "plan": asdict(self.asked),
                 "planned": len(self.jobs),
                 "executed": sum(result["verdict"] != Verdict.NOT_RUN.value for result in self.results),
                 "verdicts": counts,
+                "ledger": None if self.review is None else self.review.record(),
                 "cases": self.results,
                 "not_run": [{"case": job.case.text(), "path": job.path.name} for job in unfinished],
             }
@@ -110,7 +126,7 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
     entries: list[Entry] = []
     operations = {path.operation for path in paths}
     if operations - {"kv_pack"}:
-        entries += LISTS[options.profile](options.seed)
+        entries += profiles.LISTS[options.profile](options.seed)
         if options.capture:
             entries += _captured(options)
     if "kv_pack" in operations:
@@ -159,7 +175,9 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     jobs = profiles.plan(paths, entries, stations.lanes)
     settings = plan_settings(options, stations, options.context is not None or options.case is not None)
     rerun = rerun_options(options, settings.predict, stations.lanes)
-    record = Run(words, jobs, stations, settings, file)
+    sized = options.context is not None or options.case is not None
+    asked = Asked(None if sized else options.profile, options.seed, ledger.rule_name(stations.first))
+    record = Run(words, jobs, stations, settings, file, asked, ledger.load())
     record.record("running")
     console.print(_heading(record), markup=False)
     try:
@@ -172,15 +190,13 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
                 starts=lambda job: reporter.starts(f"{job.path.name} {job.case.recipe}"),
             )
     except KeyboardInterrupt:
-        record.record("interrupted")
-        print_report(console, record.results, len(jobs))
+        record.end("interrupted", console)
         console.print("interrupted: the finished cases are kept" + (f" in {file.path}" if file else ""), markup=False)
         return FAILED
     except BaseException:
         record.record("failed")
         raise
-    record.record("complete")
-    print_report(console, record.results, len(jobs))
+    record.end("complete", console)
     return PASSED if record.passed else FAILED
 
 

@@ -96,9 +96,10 @@ def within(
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(excess)), got.shape))
     worst = float(np.where(np.isnan(error), np.inf, error).max())
     figures: dict[str, Any] = {"error": worst, "bound": float(limit.max()), "compared": got.size}
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         share = np.where(error == 0, 0.0, error / limit)
-    figures["slack"] = float(share.max())
+        # The largest of few elements moves much from case to case, the root mean square little.
+        figures |= {"slack": float(share.max()), "rms": float(np.sqrt(np.mean(np.square(share))))}
     if bool(fine.all()):
         return Check(name, Verdict.WITHIN_BOUND, "", figures)
     shown = tuple(int(labels[axis][i]) if axis < len(labels) else i for axis, i in enumerate(index))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ import pytest
 
 from strata.executors.base import Executor, ExecutorUnavailable
 from tests.validation.stub import StubCard, StubExecutor, healthy, kernel
-from validation import parity
+from validation import ledger, parity
 from validation.__main__ import main
 from validation.operations import Operation
 from validation.pools import Inputs
 from validation.runner import run_jobs
 from validation.stations import Stations
 
+LOAD = ledger.load
 ONE = "recipe=uniform seed=1 context=40 queries=2"
 
 
@@ -33,6 +35,8 @@ class Bench:
         monkeypatch.setattr(parity, "Stations", partial(Stations, open=self.open))
         monkeypatch.setattr(parity, "run_jobs", self.run_jobs)
         monkeypatch.setattr(parity, "Prebuild", _NoBuild)
+        # Stand-ins have other errors than the kernels whose figures are kept.
+        monkeypatch.setattr(ledger, "load", ledger.Ledger)
         self.compiler = True
 
     def run_jobs(self, *arguments: Any, **named: Any) -> Any:
@@ -258,3 +262,67 @@ def test_lists(command: str, shown: str, capsys: pytest.CaptureFixture[str]) -> 
 def test_no_planned_case_is_no_pass() -> None:
     make: Callable[..., parity.Run] = parity.Run
     assert not make([], [], None, None, None).passed
+
+
+FLAT = ("--profile", "quick", "--recipe", "flat", "--paths", "*/fp16/sm75", "--predict", "none")
+
+
+@pytest.fixture
+def kept(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ledger that holds what a stub card's run of FLAT gave."""
+    bench.card = True
+    assert run(*FLAT, "--out", str(tmp_path)) == 0
+    file = tmp_path / "ledger.json"
+    ledger.save(ledger.Ledger(), file)
+    monkeypatch.setattr(ledger, "FILE", file)
+    monkeypatch.setattr(ledger, "load", LOAD)
+    assert main(["ledger", "--accept", str(tmp_path / "run.json"), "--reason", "first"]) == 0
+    return file
+
+
+def test_a_run_like_the_ledgers_passes(kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*FLAT, "--out", str(tmp_path)) == 0
+    assert record(tmp_path)["ledger"]["families"] == 1
+    shown = capsys.readouterr().out
+    assert "ledger: 1 families unmoved" in shown
+    assert "median observed/bound" in shown
+
+
+@pytest.mark.parametrize("step", [2.0, 0.5])
+def test_drift_fails_a_run_whose_cases_passed(
+    kept: Path, tmp_path: Path, step: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = ledger.load()
+    moved = {
+        place: {key: replace(one, figures={k: v * step for k, v in one.figures.items()}) for key, one in part.items()}
+        for place, part in held.sections.items()
+    }
+    ledger.save(ledger.Ledger(moved, held.history))
+    assert run(*FLAT, "--out", str(tmp_path)) == 1
+    got = record(tmp_path)
+    assert got["passed"] is False
+    assert got["verdicts"]["WITHIN_BOUND"] == got["planned"]
+    assert got["ledger"]["ok"] is False
+    shown = capsys.readouterr().out
+    assert f"ledger --accept {tmp_path / 'run.json'} --reason TEXT" in shown
+    # Accepting that run, whose cases passed, is what ends it.
+    assert main(["ledger", "--accept", str(tmp_path / "run.json"), "--reason", "tried"]) == 0
+    assert run(*FLAT) == 0
+
+
+def test_a_family_that_is_not_in_the_ledger_fails(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["shuffled" if word == "flat" else word for word in FLAT]
+    assert run(*words) == 1
+    assert "the ledger has no figures of these cases" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--case", ONE, "--predict", "none"), (*FLAT, "--seed", "2"), ("--context", "9", "--queries", "2")],
+)
+def test_other_runs_are_not_compared_and_say_so(
+    kept: Path, tmp_path: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words, "--out", str(tmp_path)) == 0
+    assert "ledger: not compared" in capsys.readouterr().out
+    assert record(tmp_path)["ledger"]["families"] == 0
