@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.text import Text
 
 from strata.executors.base import StrataError, source_digests
 from strata.kernels.paths import Path, select
@@ -22,6 +23,7 @@ from validation.cases import Case
 from validation.prebuild import Prebuild
 from validation.predict import DEFAULT_RULE
 from validation.profiles import Entry
+from validation.readings import Followed, followed
 from validation.recipes import find
 from validation.report.progress import Reporter
 from validation.report.run_file import SCHEMA, RunFile
@@ -34,6 +36,8 @@ from validation.verdict import Verdict
 LISTS = {"quick": profiles.quick, "standard": profiles.standard, "full": profiles.full}
 DEFAULT_PATHS = "prompt_attention/*"
 DEFAULT_QUERIES = 512
+DEFAULT_PROFILE = "quick"
+DEFAULT_SEED = 1
 PASSED, FAILED = 0, 1
 
 
@@ -51,10 +55,16 @@ class Run:
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     @property
+    def readings(self) -> Followed:
+        """The readings of its tensor core that the card followed so far."""
+        return followed(self.results)
+
+    @property
     def passed(self) -> bool:
-        """Whether there were planned cases, every one was executed, and every one passed."""
+        """Whether there were planned cases, every one was executed, every one passed, and one reading explains all."""
         verdicts = [Verdict(result["verdict"]) for result in self.results]
-        return bool(self.jobs) and len(verdicts) == len(self.jobs) and all(v.passes for v in verdicts)
+        complete = bool(self.jobs) and len(verdicts) == len(self.jobs)
+        return complete and all(v.passes for v in verdicts) and self.readings.agree
 
     def add(self, result: dict[str, Any]) -> None:
         self.results.append(result)
@@ -81,6 +91,7 @@ class Run:
                 "executor": self.stations.first.describe(),
                 "sources": source_digests(),
                 "predict": self.settings.predict,
+                "readings": self.readings.record(),
                 "planned": len(self.jobs),
                 "executed": sum(result["verdict"] != Verdict.NOT_RUN.value for result in self.results),
                 "verdicts": counts,
@@ -94,8 +105,6 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
     """The entries that the command line asks for. Raises StrataError for sizes and recipes that cannot be."""
     sized = options.context is not None or options.queries is not None
     if options.case is not None:
-        if sized or options.recipe:
-            raise StrataError("--case is a whole case, expected without --context, --queries and --recipe")
         return [Entry(Case.parse(options.case))]
     if options.recipe:
         find(options.recipe)
@@ -118,6 +127,18 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
     if options.recipe == "captured" and not options.capture:
         raise StrataError("recipe captured needs a capture: name its file by --capture")
     return profiles.with_recipe(entries, options.recipe) if options.recipe else entries
+
+
+def with_defaults(options: argparse.Namespace) -> argparse.Namespace:
+    """The options with the defaults of seed and profile. Raises StrataError where --case says otherwise."""
+    if options.case is not None:
+        for name in ("context", "queries", "recipe", "seed", "profile"):
+            given = getattr(options, name)
+            if given is not None:
+                raise StrataError(f"--case is a whole case, expected without --{name} {given}")
+    chosen = {"seed": DEFAULT_SEED, "profile": DEFAULT_PROFILE}
+    given = {name: value for name, value in vars(options).items() if value is not None or name not in chosen}
+    return argparse.Namespace(**(chosen | given))
 
 
 def _captured(options: argparse.Namespace) -> list[Entry]:
@@ -149,6 +170,7 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
 
     Raises StrataError when it cannot run at all. Ctrl-C keeps the finished cases and gives 1.
     """
+    options = with_defaults(options)
     try:
         paths = select(options.paths)
     except ValueError as error:
@@ -156,6 +178,8 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     entries = plan_entries(options, paths)
     file = RunFile(options.out) if options.out else None
     stations = Stations(options.executor, options.rule, options.target, options.flavor, options.schedule_seed)
+    if stations.lanes and options.target:
+        raise StrataError(f"--target is {options.target}, an image for a card; expected none where lanes run")
     jobs = profiles.plan(paths, entries, stations.lanes)
     settings = plan_settings(options, stations, options.context is not None or options.case is not None)
     rerun = rerun_options(options, settings.predict, stations.lanes)
@@ -173,15 +197,22 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
             )
     except KeyboardInterrupt:
         record.record("interrupted")
-        print_report(console, record.results, len(jobs))
+        _report(console, record)
         console.print("interrupted: the finished cases are kept" + (f" in {file.path}" if file else ""), markup=False)
         return FAILED
     except BaseException:
         record.record("failed")
         raise
     record.record("complete")
-    print_report(console, record.results, len(jobs))
+    _report(console, record)
     return PASSED if record.passed else FAILED
+
+
+def _report(console: Console, record: Run) -> None:
+    """The table and the count, then which reading the card follows, where it has several."""
+    print_report(console, record.results, len(record.jobs))
+    if said := record.readings.text():
+        console.print(Text(said, "" if record.readings.agree else "bold red"), soft_wrap=True)
 
 
 def _finish(record: Run, reporter: Reporter, job: Job, result: dict[str, Any]) -> None:
