@@ -79,7 +79,7 @@ def placed(check: Check, truth: Truth) -> Check:
     if len(row) == 0:
         return check
     index = (int(row[0]), *check.at[1:])
-    reason = f"{check.reason}, reference {short(float(reference.out[index]))}, bound {float(bound[index]):.4g}"
+    reason = f"{check.reason}, reference {short(float(reference.out[index]))}, bound {float(bound[index]):.3g}"
     return replace(check, reason=reason)
 
 

@@ -40,7 +40,7 @@ class Followed:
         """One line on what the cases say together; empty when no case had several readings."""
         if not self.cases:
             return ""
-        count = f"{len(self.cases)} cases"
+        count = f"{len(self.cases)} case" + "s" * (len(self.cases) != 1)
         if not self.agree:
             sides = sorted({names[0] for _, names in self.cases if len(names) == 1}, reverse=True)
             own = [(_block(name), self.alone(name)) for name in sides]

@@ -197,7 +197,7 @@ _ATTENTION = (
     ),
     Recipe(
         "laws",
-        "Mild numbers that stay normal under exact changes (signs, powers of two, moved pages): every law holds on them.",
+        "Mild numbers that stay normal under exact changes (signs, powers of two, moved pages): every law applies.",
         k=Plane(low=-4, high=1),
         v=Plane(low=-4, high=1),
         q=Query(exponent=0, aim=Aim.CLIMB),

@@ -165,7 +165,7 @@ def identical(
     if got.dtype == np.float32:
         one, two = (short(float(a[index])) for a in (got, want))
         said = f"got {one} bits {bits[0]}, expected {two} bits {bits[1]}"
-    reason = f"{count} of {got.size} elements differ; at {_place(shown, axes)} {said}"
+    reason = f"{count} of {got.size} differ; at {_place(shown, axes)} {said}"
     return Check(name, Verdict.EXCEEDS, reason, figures, shown)
 
 
