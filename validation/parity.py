@@ -133,12 +133,12 @@ def with_defaults(options: argparse.Namespace) -> argparse.Namespace:
     """The options with the defaults of seed and profile. Raises StrataError where --case says otherwise."""
     if options.case is not None:
         for name in ("context", "queries", "recipe", "seed", "profile"):
-            given = getattr(options, name)
-            if given is not None:
-                raise StrataError(f"--case is a whole case, expected without --{name} {given}")
-    chosen = {"seed": DEFAULT_SEED, "profile": DEFAULT_PROFILE}
-    given = {name: value for name, value in vars(options).items() if value is not None or name not in chosen}
-    return argparse.Namespace(**(chosen | given))
+            value = getattr(options, name)
+            if value is not None:
+                raise StrataError(f"--case is a whole case, expected without --{name} {value}")
+    usual = {"seed": DEFAULT_SEED, "profile": DEFAULT_PROFILE}
+    chosen = {name: usual.get(name) if value is None else value for name, value in vars(options).items()}
+    return argparse.Namespace(**chosen)
 
 
 def _captured(options: argparse.Namespace) -> list[Entry]:
