@@ -44,14 +44,16 @@ def parser() -> argparse.ArgumentParser:
     )
     what = run.add_argument_group("what is run")
     what.add_argument("--paths", default=parity.DEFAULT_PATHS, metavar="GLOB", help="paths (default: %(default)s)")
-    what.add_argument("--profile", choices=PROFILES, default="quick", help="list of cases (default: %(default)s)")
+    what.add_argument(
+        "--profile", choices=PROFILES, help=f"list of cases (default: {parity.DEFAULT_PROFILE}; not with --case)"
+    )
     what.add_argument("--context", type=_whole, metavar="N", help="run one size instead of a profile: cells")
     what.add_argument("--queries", type=_whole, metavar="N", help="queries of that size (default: min(512, context))")
     what.add_argument("--recipe", metavar="NAME", help="only this recipe (see `recipes`)")
     what.add_argument("--case", metavar="TEXT", help="one case in its text form, as a failing verdict prints it")
     what.add_argument("--capture", type=FilePath, metavar="FILE", help="captured model data; adds recipe `captured`")
     what.add_argument(
-        "--seed", type=_whole, default=profiles.SEED, metavar="N", help="seed of all cases (default: %(default)s)"
+        "--seed", type=_whole, metavar="N", help=f"seed of all cases (default: {profiles.SEED}; not with --case)"
     )
     where = run.add_argument_group("where it runs")
     where.add_argument("--executor", choices=EXECUTORS, default="auto", help="auto takes a card when there is one")

@@ -25,6 +25,7 @@ from validation.ledger_review import Asked, Review, review
 from validation.prebuild import Prebuild
 from validation.predict import DEFAULT_RULE
 from validation.profiles import Entry
+from validation.readings import Followed, followed
 from validation.recipes import find
 from validation.report.progress import Reporter
 from validation.report.run_file import SCHEMA, RunFile
@@ -36,6 +37,7 @@ from validation.verdict import Verdict
 
 DEFAULT_PATHS = "prompt_attention/*"
 DEFAULT_QUERIES = 512
+DEFAULT_PROFILE = "quick"
 PASSED, FAILED = 0, 1
 
 
@@ -56,10 +58,17 @@ class Run:
     review: Review | None = None
 
     @property
+    def readings(self) -> Followed:
+        """The readings of its tensor core that the card followed so far."""
+        return followed(self.results)
+
+    @property
     def passed(self) -> bool:
-        """Whether there were planned cases, every one was executed and passed, and the ledger agreed."""
+        """Whether there were planned cases, every one was executed and passed, one reading explains all, and the
+        ledger agreed."""
         verdicts = [Verdict(result["verdict"]) for result in self.results]
-        fine = bool(self.jobs) and len(verdicts) == len(self.jobs) and all(v.passes for v in verdicts)
+        complete = bool(self.jobs) and len(verdicts) == len(self.jobs)
+        fine = complete and all(v.passes for v in verdicts) and self.readings.agree
         return fine and self.review is not None and self.review.ok
 
     def add(self, result: dict[str, Any]) -> None:
@@ -71,6 +80,8 @@ class Run:
         self.review = review(self.asked, self.results, self.ledger, str(self.file.path) if self.file else "")
         self.record(status)
         print_report(console, self.results, len(self.jobs))
+        if said := self.readings.text():
+            console.print(Text(said, "" if self.readings.agree else "bold red"), soft_wrap=True)
         for line in [*self.review.lines(), self.review.line()]:
             console.print(Text(line, "" if self.review.ok else "red"), soft_wrap=True)
 
@@ -96,6 +107,7 @@ class Run:
                 "sources": source_digests(),
                 "predict": self.settings.predict,
                 "plan": asdict(self.asked),
+                "readings": self.readings.record(),
                 "planned": len(self.jobs),
                 "executed": sum(result["verdict"] != Verdict.NOT_RUN.value for result in self.results),
                 "verdicts": counts,
@@ -110,8 +122,6 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
     """The entries that the command line asks for. Raises StrataError for sizes and recipes that cannot be."""
     sized = options.context is not None or options.queries is not None
     if options.case is not None:
-        if sized or options.recipe:
-            raise StrataError("--case is a whole case, expected without --context, --queries and --recipe")
         return [Entry(Case.parse(options.case))]
     if options.recipe:
         find(options.recipe)
@@ -134,6 +144,18 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
     if options.recipe == "captured" and not options.capture:
         raise StrataError("recipe captured needs a capture: name its file by --capture")
     return profiles.with_recipe(entries, options.recipe) if options.recipe else entries
+
+
+def with_defaults(options: argparse.Namespace) -> argparse.Namespace:
+    """The options with the defaults of seed and profile. Raises StrataError where --case says otherwise."""
+    if options.case is not None:
+        for name in ("context", "queries", "recipe", "seed", "profile"):
+            value = getattr(options, name)
+            if value is not None:
+                raise StrataError(f"--case is a whole case, expected without --{name} {value}")
+    usual = {"seed": profiles.SEED, "profile": DEFAULT_PROFILE}
+    chosen = {name: usual.get(name) if value is None else value for name, value in vars(options).items()}
+    return argparse.Namespace(**chosen)
 
 
 def _captured(options: argparse.Namespace) -> list[Entry]:
@@ -165,6 +187,7 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
 
     Raises StrataError when it cannot run at all. Ctrl-C keeps the finished cases and gives 1.
     """
+    options = with_defaults(options)
     try:
         paths = select(options.paths)
     except ValueError as error:
@@ -172,6 +195,8 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     entries = plan_entries(options, paths)
     file = RunFile(options.out) if options.out else None
     stations = Stations(options.executor, options.rule, options.target, options.flavor, options.schedule_seed)
+    if stations.lanes and options.target:
+        raise StrataError(f"--target is {options.target}, an image for a card; expected none where lanes run")
     jobs = profiles.plan(paths, entries, stations.lanes)
     settings = plan_settings(options, stations, options.context is not None or options.case is not None)
     rerun = rerun_options(options, settings.predict, stations.lanes)

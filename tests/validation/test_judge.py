@@ -11,7 +11,7 @@ from strata.executors.base import Witness
 from tests.validation.stub import DIGEST, StubCard, StubExecutor, witness
 from validation import judge
 from validation.reference.prompt_attention import Reference
-from validation.verdict import Verdict
+from validation.verdict import AXES, Verdict, identical
 
 LANES = StubExecutor()
 GOOD = witness(LANES, (3, 2, 1))
@@ -95,6 +95,20 @@ def test_a_baseline_that_is_wrong_is_told() -> None:
     spoiled[0, 0, 0] = np.nan
     assert judge.anchor(spoiled, truth(REF)).verdict is Verdict.EXCEEDS
     assert not all(check.verdict.passes for check in judge.gates(NEAR, spoiled, truth(REF)))
+
+
+def test_a_failed_comparison_of_bits_is_placed_beside_its_reference() -> None:
+    part = truth(REF)
+    part = replace(part, reference=replace(part.reference, queries=np.array([4, 9])))
+    bits = identical("repeat", NEAR, -NEAR, labels=(np.array([4, 9]),), axes=AXES)
+    assert bits.at == (4, 0, 0)
+    assert judge.placed(bits, part).reason == f"{bits.reason}, reference -1, bound 1e-05"
+    base = replace(bits, name="baseline prediction")
+    assert judge.placed(base, part).reason.endswith(", bound 2e-05")
+    # No reference of that query, no element, no bound: nothing is added.
+    assert judge.placed(replace(bits, at=(5, 0, 0)), part) == replace(bits, at=(5, 0, 0))
+    assert judge.placed(replace(bits, at=None), part) == replace(bits, at=None)
+    assert judge.placed(base, replace(part, base_bound=None)) == base
 
 
 @pytest.mark.parametrize("published", [False, True])

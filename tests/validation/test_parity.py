@@ -166,7 +166,12 @@ def test_a_crash_of_the_harness_is_no_pass(bench: Bench, tmp_path: Path) -> None
         (["--recipe", "captured"], "--capture"),
         (["--recipe", "pack_bell"], "expected recipes and paths of one operation"),
         (["--case", "recipe=uniform"], "seed is missing"),
-        (["--case", ONE, "--context", "4"], "--case is a whole case"),
+        (["--case", ONE, "--context", "4"], "--case is a whole case, expected without --context 4"),
+        (["--case", ONE, "--queries", "0"], "expected without --queries 0"),
+        (["--case", ONE, "--recipe", "flat"], "expected without --recipe flat"),
+        (["--case", ONE, "--seed", "1"], "expected without --seed 1"),
+        (["--case", ONE, "--profile", "quick"], "expected without --profile quick"),
+        (["--case", ONE, "--target", "sm_75"], "--target is sm_75, an image for a card; expected none where lanes run"),
         (["--case", "recipe=unifrom seed=1 context=4 queries=1"], "nearest is 'uniform'"),
         (["--executor", "cuda"], "no CUDA device"),
         (["--capture", "/nonexistent/capture.npz"], "/nonexistent/capture.npz"),
@@ -251,6 +256,36 @@ def test_a_rerun_runs_the_same_case(bench: Bench, tmp_path: Path) -> None:
     assert [case["case"] for case in again["cases"]] == [first["case"]]
     assert again["cases"][0]["rerun"] == first["rerun"]
     assert again["cases"][0]["figures"] == first["figures"]
+
+
+@pytest.mark.parametrize("words", [("--profile", "quick", "--recipe", "shuffled"), ("--case", ONE)])
+def test_the_printed_rerun_of_a_failure_reproduces_its_verdict(
+    bench: Bench, tmp_path: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shlex
+
+    bench.operations = healthy(prompt_attention=kernel(flipped))
+    assert run(*words, "--paths", "*/int8/sm80", "--out", str(tmp_path)) == 1
+    (first,) = record(tmp_path)["cases"]
+    (line,) = {line for line in capsys.readouterr().out.splitlines() if line.startswith("EXCEEDS ")}
+    command = line.partition(" | rerun: ")[2]
+    assert shlex.split(command)[:4] == ["python", "-m", "validation", "parity"]
+    # As it stands, without another word, and then once more for the record.
+    assert run(*shlex.split(command)[4:]) == 1
+    assert {said for said in capsys.readouterr().out.splitlines() if said.startswith("EXCEEDS ")} == {line}
+    assert run(*shlex.split(command)[4:], "--out", str(tmp_path)) == 1
+    (again,) = record(tmp_path)["cases"]
+    for key in ("case", "path", "verdict", "explain", "checks", "figures"):
+        assert again[key] == first[key]
+
+
+def test_seed_and_profile_have_their_defaults(bench: Bench, tmp_path: Path) -> None:
+    assert run("--recipe", "flat", "--paths", "*/fp16/sm75", "--out", str(tmp_path)) == 0
+    plain = record(tmp_path)["cases"]
+    given = ("--seed", "1", "--profile", "quick")
+    assert run("--recipe", "flat", "--paths", "*/fp16/sm75", *given, "--out", str(tmp_path)) == 0
+    assert [case["case"] for case in record(tmp_path)["cases"]] == [case["case"] for case in plain]
+    assert plain[0]["case"].startswith("recipe=flat seed=1 context=211 ")
 
 
 @pytest.mark.parametrize(("command", "shown"), [("paths", "prompt_attention/k8v4/sm75"), ("recipes", "signed_decades")])

@@ -18,7 +18,7 @@ from validation.bounds.softmax import U
 #: For a card whose rule is not established: the widest of the known rules.
 WIDEST = RULES["sm_75"]
 #: The rival reading of Turing, block 4; whichever is true, bounds for sm_75 cover both.
-_TURING_RIVAL = Rule(4, 24)
+_TURING_RIVAL = RULES["sm_75_block4"]
 
 
 def instruction(rule: Rule, products: int) -> float:
