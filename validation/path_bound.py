@@ -17,6 +17,7 @@ from strata.kernels.pool import HEAD_DIM
 from validation.bounds import decode_attention as base_bounds
 from validation.bounds import prompt_attention as bounds
 from validation.bounds import reference as reference_bounds
+from validation.bounds.scores import score_error
 from validation.bounds.softmax import WIDENED, Terms, largest_error
 from validation.bounds.tensor_core import WIDEST
 from validation.pools import Inputs
@@ -51,12 +52,14 @@ def kernel_bound(path: Path, inputs: Inputs, reference: Reference, own: np.ndarr
     rule: Rule = getattr(executor, "rule", None) or RULES.get(rule_on(executor) or "", WIDEST)
     out = np.zeros(reference.out.shape)
     for row, width, of in _terms(inputs, reference):
+        scores: np.ndarray | float = 0.0
         if path.operation == "prompt_attention":
-            rounding = bounds.rounding(path, width, rule)
+            rounding, scores = bounds.rounding(path, width, rule), score_error(of, bounds.PRODUCTS[path.tier], rule)
         else:
             rounding = base_bounds.rounding(width)
         largest = (np.abs(reference.out[row]) + own[row]).reshape(inputs.pool.n_head_kv, -1, HEAD_DIM)
-        out[row] = largest_error(of, largest, rounding + reference_bounds.rounding(width)).reshape(out.shape[1:])
+        limit = largest_error(of, largest, rounding + reference_bounds.rounding(width), scores)
+        out[row] = limit.reshape(out.shape[1:])
     return out
 
 

@@ -2,15 +2,13 @@
 
 Derived bound, per element, by `bounds.softmax` from these errors (U = 2**-24, one float32 rounding):
 
-- score: q is split into halves hi + lo, exact to 2**-22 of itself; the tensor core sums 32 dims in
-  one accumulator; then two such sums, the K scale and the four warps' shares are put together by
-  at most 5 roundings. Halves below the normal FP16 range lose 2**-25 of a unit in which the head's
-  largest |q| is 2**13 or more: 2**-38 of it (query).
+- score: `bounds.scores`, from the sizes of the case's own sums. Halves of q below the normal FP16
+  range lose 2**-25 of a unit in which the head's largest |q| is 2**13 or more: 2**-38 of it (query).
 - exponent: the difference of two scores and its scaling: 2 roundings, and that of log2(e)/16. Those
   of the running maximum telescope: its steps add up to the gap that is left.
 - weight: exp2 is good to 2 U (0.83 ulp); each chunk's rescale factor is another exp2.
 - numerator: weight times V scale, the split, the tensor core over a chunk, one fma a chunk, the
-  division. denominator: adds inside a chunk, one fma a chunk.
+  division. A chunk of 64 cells is two sums of 32. denominator: adds inside a chunk, one fma a chunk.
 - floor: halves below the normal range, as for q, and weights that exp2 flushes below 2**-126.
 
 Cross terms are below 2**-9 of these sums, which every sum is raised by.
@@ -39,6 +37,7 @@ import numpy as np
 from strata.executors.lanes import Rule
 from strata.kernels.paths import Path
 from strata.kernels.prompt_attention import cells_per_chunk
+from validation.bounds.scores import SPLIT
 from validation.bounds.softmax import Rounding, U
 from validation.bounds.tensor_core import high_low
 
@@ -47,11 +46,10 @@ FLOOR_OF_SCALE = 1e-6
 AGREEMENT_OF_SCALE = 1e-4
 PUBLISHED_QUERIES = 256
 
-#: Products of one instruction, by tier; dims that one accumulator of a score sums.
+#: Products of one instruction, by tier; cells that one accumulator of p.v sums.
 PRODUCTS = {"sm75": 8, "sm80": 16}
-DIMS_PER_SUM = 32
-#: hi + lo of two binary16 numbers: relative to the number, and of its scale below the normal range.
-SPLIT = 2.0**-22
+CELLS_PER_SUM = 32
+#: hi + lo of two binary16 numbers below the normal range, of their scale.
 SPLIT_FLOOR = 2.0**-38
 #: The last cut of the tensor core and the division, of the result.
 LAST_ROUNDINGS = 3 * U
@@ -59,16 +57,16 @@ _CROSS = 1 + 2.0**-9
 
 
 def rounding(path: Path, cells: int, rule: Rule) -> Rounding:
-    """The errors of `path` on a query of `cells` ids, on tensor cores that follow `rule`."""
+    """The errors of `path` on a query of `cells` ids, on tensor cores that follow `rule`, but for its scores'."""
     tier = int(path.tier.removeprefix("sm"))
     products, chunk = PRODUCTS[path.tier], cells_per_chunk(path.mode, tier)
-    chunks = -(-cells // chunk)
+    chunks, sums = -(-cells // chunk), chunk // CELLS_PER_SUM
     return Rounding(
-        score=(SPLIT + high_low(rule, products, DIMS_PER_SUM) + 5 * U) * _CROSS,
+        score=0.0,  # bounds.scores
         query=SPLIT_FLOOR,
         exponent=3 * U * _CROSS,
         weight=2 * U * (1 + chunks) * _CROSS,
-        numerator=(SPLIT + high_low(rule, products, chunk) + (4 + chunks) * U) * _CROSS,
+        numerator=(SPLIT + high_low(rule, products, CELLS_PER_SUM) + (2 + chunks * sums) * U) * _CROSS,
         denominator=(chunk // 4 + chunks) * U * _CROSS,
         floor=SPLIT_FLOOR + 2.0**-125,
     )

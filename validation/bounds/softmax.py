@@ -43,7 +43,7 @@ class Terms:
 
     scores: [kv, group, n]; products: [kv, group, n], sum |q||k| / 16; keys: [kv, n], sum |k| / 16;
     largest_q: [kv, group], max |q|; v: [kv, n, 256]; largest_v: [kv], the largest |scale| of V times
-    the largest code of its format.
+    the largest code of its format; q: [kv, group, 256]; k: [kv, 256, n].
     """
 
     scores: np.ndarray
@@ -52,6 +52,8 @@ class Terms:
     largest_q: np.ndarray
     v: np.ndarray
     largest_v: np.ndarray
+    q: np.ndarray
+    k: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,11 @@ class Rounding:
         return Rounding(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
-def largest_error(terms: Terms, out: np.ndarray, rounding: Rounding) -> np.ndarray:
+def largest_error(terms: Terms, out: np.ndarray, rounding: Rounding, scores: np.ndarray | float = 0.0) -> np.ndarray:
     """float64 [kv, group, 256]: the bound on |out' - out|.
 
-    out: float64 [kv, group, 256], of which only the magnitude counts: at least that of the exact output.
+    out: float64 [kv, group, 256], of which only the magnitude counts: at least that of the exact output;
+    scores: float64 [kv, group, n], errors of scores besides those of `rounding`.
     """
     if terms.scores.shape[-1] == 0:
         return np.zeros(out.shape)
@@ -87,6 +90,7 @@ def largest_error(terms: Terms, out: np.ndarray, rounding: Rounding) -> np.ndarr
     gap = terms.scores - np.take_along_axis(terms.scores, best, axis=-1)
     size_q = np.maximum(terms.largest_q, 2.0**-101)[..., None] * terms.keys[:, None, :]
     d = rounding.score * terms.products + rounding.query * size_q - rounding.exponent * gap + rounding.weight
+    d = d + scores
     spread = d + np.take_along_axis(d, best, axis=-1)
     np.put_along_axis(spread, best, 0.0, axis=-1)
     with np.errstate(under="ignore"):

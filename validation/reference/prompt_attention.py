@@ -83,6 +83,8 @@ def terms(q: np.ndarray, pool: Pool, ids: np.ndarray, width: int) -> Terms:
         largest_q=np.abs(grouped).max(axis=-1),
         v=v.transpose(1, 0, 2),
         largest_v=_largest_v(pool, cells),
+        q=grouped,
+        k=keys,
     )
 
 
