@@ -14,6 +14,7 @@ from strata.executors.base import Executor
 from strata.executors.lanes import RULES, Rule
 from strata.kernels.paths import Path
 from strata.kernels.pool import HEAD_DIM
+from strata.kernels.prompt_attention import cells_per_chunk
 from validation.bounds import decode_attention as base_bounds
 from validation.bounds import prompt_attention as bounds
 from validation.bounds import reference as reference_bounds
@@ -53,12 +54,14 @@ def kernel_bound(path: Path, inputs: Inputs, reference: Reference, own: np.ndarr
     out = np.zeros(reference.out.shape)
     for row, width, of in _terms(inputs, reference):
         scores: np.ndarray | float = 0.0
+        chunk = 1
         if path.operation == "prompt_attention":
+            chunk = cells_per_chunk(path.mode, int(path.tier.removeprefix("sm")))
             rounding, scores = bounds.rounding(path, width, rule), score_error(of, bounds.PRODUCTS[path.tier], rule)
         else:
             rounding = base_bounds.rounding(width)
         largest = (np.abs(reference.out[row]) + own[row]).reshape(inputs.pool.n_head_kv, -1, HEAD_DIM)
-        limit = largest_error(of, largest, rounding + reference_bounds.rounding(width), scores)
+        limit = largest_error(of, largest, rounding + reference_bounds.rounding(width), scores, chunk)
         out[row] = limit.reshape(out.shape[1:])
     return out
 

@@ -6,12 +6,19 @@ Derived bound, per element, by `bounds.softmax` from these errors (U = 2**-24, o
   range lose 2**-25 of a unit in which the head's largest |q| is 2**13 or more: 2**-38 of it (query).
 - exponent: the difference of two scores and its scaling: 2 roundings, and that of log2(e)/16. Those
   of the running maximum telescope: its steps add up to the gap that is left.
-- weight: exp2 is good to 2 U (0.83 ulp); each chunk's rescale factor is another exp2.
+- weight: exp2 is good to 2 U (0.83 ulp). rescale: each chunk's factor is another exp2, the same for
+  all cells of all chunks before it, so what counts for two cells is the chunks from one to the other.
 - numerator: weight times V scale, the split, the tensor core over a chunk, one fma a chunk, the
   division. A chunk of 64 cells is two sums of 32. denominator: adds inside a chunk, one fma a chunk.
 - floor: halves below the normal range, as for q, and weights that exp2 flushes below 2**-126.
 
 Cross terms are below 2**-9 of these sums, which every sum is raised by.
+
+How tight: over the 174 prompt cases of the quick profile on lanes (rule sm_90, seed 1) the median of
+a case's largest observed error over bound is 1/17, 1/14 over the 150 cases that are not exact; the
+largest is 0.23 (`peaked`). A kernel of operations that are all as wrong as they may be reaches 0.9 (tests).
+Far below lie `flat` (1/1900: equal keys have equal errors of their scores, which the bound does not
+know) and `tiny_q` (1/100: no score and no weight is in error at all).
 
 Published gates, from the parity program `qsa_prompt_attn_parity`.
 Maxima run over one case; `new` is the path, `old` its baseline, `ref` the FP64 reference.
@@ -65,10 +72,11 @@ def rounding(path: Path, cells: int, rule: Rule) -> Rounding:
         score=0.0,  # bounds.scores
         query=SPLIT_FLOOR,
         exponent=3 * U * _CROSS,
-        weight=2 * U * (1 + chunks) * _CROSS,
+        weight=2 * U * _CROSS,
         numerator=(SPLIT + high_low(rule, products, CELLS_PER_SUM) + (2 + chunks * sums) * U) * _CROSS,
         denominator=(chunk // 4 + chunks) * U * _CROSS,
         floor=SPLIT_FLOOR + 2.0**-125,
+        rescale=2 * U * _CROSS,
     )
 
 

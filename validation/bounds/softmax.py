@@ -54,6 +54,7 @@ class Terms:
     largest_v: np.ndarray
     q: np.ndarray
     k: np.ndarray
+    place: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class Rounding:
 
     score: of a score, of `products`; query: of max(|q|, 2**-101) times `keys`; exponent: of the gap
     to the largest score; weight: of every weight; numerator, denominator: of their terms; floor: of
-    each cell's share of the numerator, of `largest_v`.
+    each cell's share of the numerator, of `largest_v`; rescale: of what a sum is multiplied by once in every
+    chunk of cells, the same for all cells before, so that two cells differ by as many of them as chunks lie between.
     """
 
     score: float
@@ -72,17 +74,21 @@ class Rounding:
     numerator: float
     denominator: float
     floor: float
+    rescale: float = 0.0
 
     def __add__(self, other: Rounding) -> Rounding:
         """The errors of both, one after the other."""
         return Rounding(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
-def largest_error(terms: Terms, out: np.ndarray, rounding: Rounding, scores: np.ndarray | float = 0.0) -> np.ndarray:
+def largest_error(
+    terms: Terms, out: np.ndarray, rounding: Rounding, scores: np.ndarray | float = 0.0, chunk: int = 1
+) -> np.ndarray:
     """float64 [kv, group, 256]: the bound on |out' - out|.
 
     out: float64 [kv, group, 256], of which only the magnitude counts: at least that of the exact output;
-    scores: float64 [kv, group, n], errors of scores besides those of `rounding`.
+    scores: float64 [kv, group, n], errors of scores besides those of `rounding`; chunk: cells
+    between two rescalings.
     """
     if terms.scores.shape[-1] == 0:
         return np.zeros(out.shape)
@@ -91,7 +97,8 @@ def largest_error(terms: Terms, out: np.ndarray, rounding: Rounding, scores: np.
     size_q = np.maximum(terms.largest_q, 2.0**-101)[..., None] * terms.keys[:, None, :]
     d = rounding.score * terms.products + rounding.query * size_q - rounding.exponent * gap + rounding.weight
     d = d + scores
-    spread = d + np.take_along_axis(d, best, axis=-1)
+    chunks = terms.place // chunk
+    spread = d + np.take_along_axis(d, best, axis=-1) + rounding.rescale * np.abs(chunks - chunks[best])
     np.put_along_axis(spread, best, 0.0, axis=-1)
     with np.errstate(under="ignore"):
         weight = np.exp(gap)

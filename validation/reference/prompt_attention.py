@@ -85,6 +85,7 @@ def terms(q: np.ndarray, pool: Pool, ids: np.ndarray, width: int) -> Terms:
         largest_v=_largest_v(pool, cells),
         q=grouped,
         k=keys,
+        place=np.flatnonzero(pool.table[ids[:width].astype(np.int64) // pool.page_size] >= 0),
     )
 
 

@@ -17,7 +17,7 @@ from validation.draws import Stream
 def terms_of(q: np.ndarray, k: np.ndarray) -> Terms:
     """Terms of q [256] and K [256, n], one head; a score's error needs no more."""
     none = np.zeros(0)
-    return Terms(none, none, none, none, none, none, q.reshape(1, 1, 256), k.reshape(1, 256, -1))
+    return Terms(none, none, none, none, none, none, q.reshape(1, 1, 256), k.reshape(1, 256, -1), none)
 
 
 def eleven_bits(x: np.ndarray) -> np.ndarray:

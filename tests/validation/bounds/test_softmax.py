@@ -27,7 +27,17 @@ def terms_of(scores: np.ndarray, v: np.ndarray) -> Terms:
     """Terms of the given scores and values; the bound looks at neither q nor K."""
     cells, nothing = scores.shape[-1], np.zeros(0)
     largest_v = np.abs(v).max(axis=(1, 2), initial=0.0)
-    return Terms(scores, np.abs(scores) + 1, np.ones((2, cells)), np.ones((2, 3)), v, largest_v, nothing, nothing)
+    return Terms(
+        scores,
+        np.abs(scores) + 1,
+        np.ones((2, cells)),
+        np.ones((2, 3)),
+        v,
+        largest_v,
+        nothing,
+        nothing,
+        np.arange(cells),
+    )
 
 
 def weighted(scores: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -112,7 +122,7 @@ def test_no_error_and_no_cell_give_no_bound() -> None:
 
 def test_every_error_widens_the_bound() -> None:
     terms, out = case(7, 9, 1.0)
-    for name in ("score", "query", "exponent", "weight", "numerator", "denominator", "floor"):
+    for name in ("score", "query", "exponent", "weight", "numerator", "denominator", "floor", "rescale"):
         one = largest_error(terms, out, Rounding(**(vars(NONE) | {name: 1e-6})))
         two = largest_error(terms, out, Rounding(**(vars(NONE) | {name: 2e-6})))
         assert (one >= 0).all()
@@ -127,3 +137,12 @@ def test_every_error_widens_the_bound() -> None:
 def test_errors_add_up() -> None:
     one = Rounding(1, 2, 3, 4, 5, 6, 7)
     assert one + one == Rounding(2, 4, 6, 8, 10, 12, 14)
+
+
+def test_cells_of_one_chunk_share_their_rescaling() -> None:
+    terms, out = case(7, 9, 1.0)
+    rounding = replace(NONE, rescale=1e-6)
+    assert not largest_error(terms, out, rounding, chunk=9).any()
+    two, nine = (largest_error(terms, out, rounding, chunk=chunk) for chunk in (5, 1))
+    assert two.max() > 0
+    assert (nine >= two).all()
