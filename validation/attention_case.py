@@ -14,9 +14,11 @@ from validation import judge, laws
 from validation.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.captured_case import build_captured
 from validation.cases import Case, CaseError
+from validation.certificate import Certificate, NotFiniteError, certify
+from validation.enclosure import certificate, certified
 from validation.findings import Findings
 from validation.operations import ATTENTION, Operation, device_milliseconds
-from validation.path_bound import bound
+from validation.path_bound import kernel_bound, reference_bound
 from validation.pools import Inputs, build
 from validation.predict import rules_for
 from validation.recipes import find
@@ -97,9 +99,26 @@ def run(
             lambda: attend(inputs.q, inputs.pool, inputs.ids, inputs.steps, rows),
         )
     with found.timed("bound"):
-        base_bound = memo.get("bound", (case, base), lambda: bound(base, inputs, reference, executor)) if base else None
-        published = case.queries >= PUBLISHED_QUERIES
-        truth = judge.Truth(reference, bound(path, inputs, reference, executor), base_bound, published, predicted)
+        key = (case, path.mode)
+        own: np.ndarray = memo.get("reference bound", key, lambda: reference_bound(inputs, reference))
+        limit = kernel_bound(path, inputs, reference, own, executor)
+        base_limit: np.ndarray | None = None
+        if base is not None:
+            base_limit = memo.get(
+                "baseline bound", (case, base), lambda: kernel_bound(base, inputs, reference, own, executor) + own
+            )
+        truth = judge.Truth(reference, limit + own, base_limit, case.queries >= PUBLISHED_QUERIES, predicted)
+    with found.timed("certificate"):
+        try:
+            proof: Certificate = memo.get("certificate", key, lambda: certify(case, inputs, rows))
+            enclosures = [*proof.sampled, proof.at(*judge.worst(new[rows], truth))]
+        except NotFiniteError as error:
+            found.checks.append(Check("certificate", Verdict.VOID, str(error)))
+            return found
+        found.checks.append(certificate(reference.out, own, enclosures))
+        if not found.checks[-1].verdict.passes:  # nothing that follows would say anything about the path
+            return found
+        found.checks.append(certified("certified", new[rows], limit, enclosures))
     with found.timed("verdict"):
         found.checks = [judge.placed(check, truth) for check in found.checks]
         found.checks += judge.gates(new, old, truth)

@@ -1,13 +1,13 @@
 """What the figures of a run come to, family by family: a family is one recipe of a profile on one path.
 
-A value check (`bound`, `mean`, `agreement`, `baseline bound`, the published gates, the rotation of kv_pack)
+A value check (`bound`, `agreement`, `baseline bound`, the published gates, the rotation of kv_pack)
 says how much of what it allows was used: its slack, the largest |got - want| / bound of its elements.
 Each is kept as
 
 - `max`, over the cases of the family: how near a case came to failing;
 - `median`, over the cases: what is usual, which one hard case does not hide;
 - `rms`, over the elements of all cases: the largest of few elements moves with the luck of a rounding,
-  the root mean square of all moves only when the arithmetic or the bound does. `mean` has none, it is one.
+  the root mean square of all moves only when the arithmetic or the bound does.
 
 Checks of bits have no figure here: they hold or they do not.
 """

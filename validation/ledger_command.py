@@ -27,7 +27,6 @@ _COLUMNS = (
     ("bound, median", "bound median", median),
     ("bound, largest", "bound max", max),
     ("bound, rms", "bound rms", median),
-    ("mean gate", "mean max", max),
     ("agreement", "agreement max", max),
     ("baseline", "baseline bound max", max),
     ("rotation", "rotation to FP64 max", max),

@@ -15,7 +15,7 @@ from strata.executors.base import Executor
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import PATHS
 from tests.validation.stub import LanesCard
-from validation import parity
+from validation import parity, profiles
 from validation.__main__ import main
 from validation.attention_case import Memo
 from validation.attention_case import run as run_attention
@@ -139,7 +139,7 @@ def run_on(
     monkeypatch.setattr(parity, "Stations", partial(Stations, open=opened))
     monkeypatch.setattr(Stations, "of", of)
     entries = [Entry(Case(recipe, 5, 70, 2, 4)) for recipe in rules]
-    monkeypatch.setitem(parity.LISTS, "quick", lambda seed: entries)
+    monkeypatch.setitem(profiles.LISTS, "quick", lambda seed: entries)
     status = main(["parity", "--executor", "cuda", "--paths", TENSOR.name, "--predict", "all", "--out", str(out)])
     return status, json.loads((out / "run.json").read_text()), capsys.readouterr().out
 
