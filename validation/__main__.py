@@ -1,4 +1,4 @@
-"""Proves Strata's kernels: `python -m validation parity`, and the lists of paths and recipes."""
+"""Proves Strata's kernels: `python -m validation parity`, what proves the proof, and the lists of paths and recipes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
 from validation import fuzz, ledger_command, parity, profiles, soak
+from validation.controls import proof
 from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
 from validation.recipes import RECIPES
@@ -95,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
             "ledger", help="how much of their bounds the kernels use", description=ledger_command.__doc__
         )
     )
+    commands.add_parser("controls", help="wrong numbers, kernels, data and runs that the harness must refuse")
     commands.add_parser("paths", help="list every path with its baseline")
     commands.add_parser("recipes", help="list every recipe with its motivation")
     return top
@@ -132,6 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return soak.run(options, console)
         if options.command == "ledger":
             return ledger_command.run(options, console)
+        if options.command == "controls":
+            return proof.run(console)
         return _list(options.command, console)
     except StrataError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -10,7 +10,7 @@ import numpy as np
 
 from strata.executors.base import Executor, Witness
 from strata.kernels.paths import PATHS, Path
-from validation import judge, laws
+from validation import judge, laws, promises
 from validation.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.captured_case import build_captured
 from validation.cases import Case, CaseError
@@ -44,6 +44,10 @@ class Memo:
             self._held[kind] = (key, make())
         return self._held[kind][1]
 
+    def forget(self, kind: str) -> None:
+        """Make the value of a kind anew next time."""
+        self._held.pop(kind, None)
+
 
 def run(
     case: Case,
@@ -60,6 +64,8 @@ def run(
     operation = operations[path.operation]
     with found.timed("data"):
         inputs: Inputs = memo.get("inputs", (case, path.mode), lambda: make_inputs(case, path, executor, settings))
+        # Not kept in the memo: it is what tells that the memo gave this case's inputs.
+        found.checks.append(promises.kept(case, path.mode, inputs))
     rows = sampled(inputs.widths)
     with found.timed("new"):
         first = operation.run(executor, path, inputs)

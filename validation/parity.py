@@ -20,6 +20,8 @@ from strata.kernels.paths import Path, select
 from validation import ledger, profiles
 from validation.captured_case import load as load_capture
 from validation.cases import Case
+from validation.controls import proof
+from validation.controls.control import Answer
 from validation.ledger import Ledger
 from validation.ledger_review import Asked, Review, review
 from validation.prebuild import Prebuild
@@ -33,7 +35,7 @@ from validation.report.table import print_report
 from validation.runner import Job, run_jobs
 from validation.settings import Settings
 from validation.stations import Stations
-from validation.verdict import Verdict
+from validation.verdict import Check, Verdict, combine
 
 DEFAULT_PATHS = "prompt_attention/*"
 DEFAULT_QUERIES = 512
@@ -43,7 +45,8 @@ PASSED, FAILED = 0, 1
 
 @dataclass
 class Run:
-    """One run as `run.json` records it, rewritten after each finished case."""
+    """One run as `run.json` records it, rewritten after each finished case. controls: what the harness answered
+    when it was asked about itself."""
 
     words: Sequence[str]
     jobs: Sequence[Job]
@@ -52,6 +55,7 @@ class Run:
     file: RunFile | None
     asked: Asked = field(default_factory=lambda: Asked(None, profiles.SEED, None))
     ledger: Ledger = field(default_factory=Ledger)
+    controls: Sequence[Answer] = ()
     results: list[dict[str, Any]] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -63,13 +67,26 @@ class Run:
         return followed(self.results)
 
     @property
+    def verdict(self) -> Verdict:
+        """VOID when a control failed or none was asked, NOT_RUN when other cases ended than were planned; else that
+        of all cases, of which the worst decides."""
+        if proof.failed(self.controls):
+            return Verdict.VOID
+        checks = [Check(str(index), Verdict(result["verdict"])) for index, result in enumerate(self.results)]
+        if not self.jobs or len(checks) != len(self.jobs):
+            checks.append(Check("executed", Verdict.NOT_RUN))
+        return combine(checks)
+
+    @property
     def passed(self) -> bool:
-        """Whether there were planned cases, every one was executed and passed, one reading explains all, and the
-        ledger agreed."""
-        verdicts = [Verdict(result["verdict"]) for result in self.results]
-        complete = bool(self.jobs) and len(verdicts) == len(self.jobs)
-        fine = complete and all(v.passes for v in verdicts) and self.readings.agree
-        return fine and self.review is not None and self.review.ok
+        """Whether there were planned cases, every one was executed and passed, the controls were right, one reading
+        explains all, and the ledger agreed."""
+        return self.verdict.passes and self.readings.agree and self.review is not None and self.review.ok
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        return PASSED if self.passed else FAILED
 
     def add(self, result: dict[str, Any]) -> None:
         self.results.append(result)
@@ -96,6 +113,9 @@ class Run:
                 "schema": SCHEMA,
                 "status": status,
                 "passed": self.passed,
+                "verdict": self.verdict.value,
+                "controls": len(self.controls),
+                "failed": [answer.line() for answer in proof.failed(self.controls)],
                 "command": shlex.join(["python", "-m", "validation", *self.words]),
                 "started": self.started,
                 "seconds": time.perf_counter() - self.began,
@@ -202,9 +222,11 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     rerun = rerun_options(options, settings.predict, stations.lanes)
     sized = options.context is not None or options.case is not None
     asked = Asked(None if sized else options.profile, options.seed, ledger.rule_name(stations.first))
-    record = Run(words, jobs, stations, settings, file, asked, ledger.load())
+    record = Run(words, jobs, stations, settings, file, asked, ledger.load(), proof.flat(proof.prove()))
     record.record("running")
     console.print(_heading(record), markup=False)
+    if proof.failed(record.controls):
+        return _void(record, console)
     try:
         with Reporter(console, len(jobs)) as reporter, Prebuild(jobs, stations) as built:
             run_jobs(
@@ -222,7 +244,16 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
         record.record("failed")
         raise
     record.end("complete", console)
-    return PASSED if record.passed else FAILED
+    return record.status
+
+
+def _void(record: Run, console: Console) -> int:
+    """Say which controls failed. No case is run: what a harness says that is wrong about these is worth nothing."""
+    record.record("complete")
+    for answer in proof.failed(record.controls):
+        console.print(answer.line(), markup=False, style="red", soft_wrap=True)
+    console.print("VOID: the harness fails its own controls, so no case was run.", style="bold red")
+    return record.status
 
 
 def _finish(record: Run, reporter: Reporter, job: Job, result: dict[str, Any]) -> None:

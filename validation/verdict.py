@@ -1,7 +1,8 @@
 """Typed verdicts and the comparators that give them.
 
 A comparator never passes what it cannot judge: a NaN fails, a reference or bound that is not
-finite voids the comparison, an empty one voids it, and a wrong shape or dtype is a wrong answer.
+finite voids the comparison, an empty one voids it, as does an array compared with its own memory, and
+a wrong shape or dtype is a wrong answer. `validation.controls` asks all of this at the start of a run.
 """
 
 from __future__ import annotations
@@ -105,6 +106,8 @@ def within(
         return Check(name, Verdict.VOID, f"the bound's shape is {limit.shape}, expected {want.shape}")
     if got.size == 0:
         return Check(name, Verdict.VOID, "there is no element to compare")
+    if np.may_share_memory(got, want):
+        return Check(name, Verdict.VOID, "both sides are the same memory")
     if not np.isfinite(want).all():
         return Check(name, Verdict.VOID, f"{int((~np.isfinite(want)).sum())} elements of the reference are not finite")
     if not (np.isfinite(limit).all() and (limit >= 0).all()):
@@ -153,6 +156,8 @@ def identical(
         return Check(name, Verdict.EXCEEDS, f"array is {shapes}")
     if got.size == 0:
         return Check(name, Verdict.VOID, "there is no element to compare")
+    if np.may_share_memory(got, want):
+        return Check(name, Verdict.VOID, "both sides are the same memory")
     raw = [np.ascontiguousarray(a).view(np.uint8).reshape(*a.shape, a.dtype.itemsize) for a in (got, want)]
     differs = (raw[0] != raw[1]).any(axis=-1)
     count = int(differs.sum())
@@ -171,7 +176,12 @@ def identical(
 
 
 def holds(name: str, condition: bool, reason: str, figures: dict[str, Any] | None = None) -> Check:
-    """EXACT when a yes-or-no condition holds, else EXCEEDS with the reason."""
+    """EXACT when a yes-or-no condition holds, else EXCEEDS with the reason.
+
+    VOID when it is no yes or no: a number or an array is true for reasons of its own, a NaN among them.
+    """
+    if not isinstance(condition, bool | np.bool_):
+        return Check(name, Verdict.VOID, f"the condition is a {type(condition).__name__}, expected yes or no")
     verdict = Verdict.EXACT if condition else Verdict.EXCEEDS
     return Check(name, verdict, "" if condition else reason, figures or {})
 

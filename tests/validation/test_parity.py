@@ -14,12 +14,14 @@ import pytest
 
 from strata.executors.base import Executor, ExecutorUnavailable
 from tests.validation.stub import StubCard, StubExecutor, healthy, kernel
-from validation import ledger, parity
+from validation import judge, ledger, parity
 from validation.__main__ import main
+from validation.controls import proof
 from validation.operations import Operation
 from validation.pools import Inputs
 from validation.runner import run_jobs
 from validation.stations import Stations
+from validation.verdict import Check, Verdict
 
 LOAD = ledger.load
 ONE = "recipe=uniform seed=1 context=40 queries=2"
@@ -292,6 +294,36 @@ def test_seed_and_profile_have_their_defaults(bench: Bench, tmp_path: Path) -> N
 def test_lists(command: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command]) == 0
     assert shown in capsys.readouterr().out
+
+
+def test_controls_are_asked_and_recorded(bench: Bench, tmp_path: Path) -> None:
+    assert run("--case", ONE, "--paths", "*/fp16/sm75", "--out", str(tmp_path)) == 0
+    got = record(tmp_path)
+    assert got["controls"] == len(proof.flat(proof.prove())) > 500
+    assert got["failed"] == []
+    assert got["verdict"] == "WITHIN_BOUND"
+
+
+def test_a_control_that_fails_voids_the_run_before_any_case(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "anchor", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND))
+    assert run("--case", ONE, "--out", str(tmp_path)) == 1
+    got = record(tmp_path)
+    assert (got["status"], got["passed"], got["verdict"], got["executed"]) == ("complete", False, "VOID", 0)
+    line = "control anchor/flipped: got WITHIN_BOUND, expected EXCEEDS"
+    assert line in got["failed"]
+    assert len(got["not_run"]) == got["planned"] == 8
+    shown = capsys.readouterr().out
+    assert line in shown
+    assert "VOID: the harness fails its own controls" in shown
+    assert "passed" not in shown
+
+
+def test_no_controls_void_the_run(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof, "prove", dict)
+    assert run("--case", ONE, "--out", str(tmp_path)) == 1
+    assert record(tmp_path)["failed"] == ["control controls: got none, expected controls"]
 
 
 def test_no_planned_case_is_no_pass() -> None:

@@ -201,3 +201,16 @@ def test_combined_checks_pass_only_when_all_pass(verdicts: list[Verdict]) -> Non
 def test_holds_says_why_not() -> None:
     assert holds("x", True, "no").reason == ""
     assert holds("x", False, "no") == Check("x", X, "no")
+
+
+def test_an_array_is_no_proof_of_itself() -> None:
+    one = f32(1, 2, 3)
+    for check in (within("x", one, one, 1.0), within("x", one[:2], one[1:], 9.0), identical("x", one, one[:])):
+        assert check.verdict is V
+        assert check.reason == "both sides are the same memory"
+
+
+def test_a_condition_is_yes_or_no() -> None:
+    for condition in (NAN, 1, "no", None, np.ones(2)):
+        assert holds("x", condition, "no").verdict is V  # type: ignore[arg-type]
+    assert holds("x", np.bool_(True), "no").verdict is Verdict.EXACT  # type: ignore[arg-type]
