@@ -124,10 +124,10 @@ def run(
         found.checks.append(certificate(reference.out, own, enclosures))
         if not found.checks[-1].verdict.passes:  # nothing that follows would say anything about the path
             return found
-        found.checks.append(certified("certified", new[rows], limit, enclosures))
     with found.timed("verdict"):
         found.checks = [judge.placed(check, truth) for check in found.checks]
         found.checks += judge.gates(new, old, truth)
+        found.checks.append(certified("certified", new[rows], limit, enclosures))
         if old is not None:
             found.checks.append(judge.anchor(old, truth))
         found.checks.append(judge.battery(old, truth))

@@ -19,7 +19,7 @@ from validation import plane_promises
 from validation.cases import Case
 from validation.plane_promises import DRAWS, SIGNS
 from validation.pools import ABSENT_CELLS, EDGE_WIDTHS, POISON_CODE, POISON_HALF, Inputs
-from validation.recipes import Aim, Pages, Recipe, Widths, find
+from validation.recipes import Aim, Kind, Pages, Recipe, Widths, find
 from validation.reference.kv_pack import Q4_BYTES
 from validation.reference.prompt_attention import values
 from validation.selection import TAIL, WIDTH
@@ -192,7 +192,7 @@ def _queries(recipe: Recipe, case: Case, inputs: Inputs) -> Iterator[str]:
     if len(rows) > 1 and (rows == rows[:1]).all():
         yield "queries of their own, all are alike"
     last = int(inputs.widths[-1]) - 1
-    if of.aim is Aim.CLIMB and last >= SIGNS:
+    if of.aim is Aim.CLIMB and recipe.k.kind is Kind.CLIMBING and last >= SIGNS:
         k, _ = values(inputs.pool, inputs.ids[-1, [0, last]].astype(np.int64))
         scores = np.einsum("hgd,chd->chg", q[-1].astype(np.float64).reshape(k.shape[1], -1, HEAD_DIM), k)
         if not (scores[1] > scores[0]).all():

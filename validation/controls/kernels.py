@@ -50,9 +50,9 @@ ALL_CHECKS = (
     "baseline guards",
     "baseline witness",
     "certificate",
-    "certified",
     "bound",
     "agreement",
+    "certified",
     "baseline bound",
     "self",
 )
@@ -211,7 +211,7 @@ def _timing(edited: str) -> dict[str, Operation]:
     }
 
 
-_NUMBERS = ("certified", "bound", "agreement")
+_NUMBERS = ("bound", "agreement", "certified")
 _PREDICTED = partial(Settings, predict="all", predictor=lambda rule: LANES)
 _CARD = StubCard()
 
