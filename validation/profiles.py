@@ -22,6 +22,8 @@ PAGE_SIZES = (1, 4, 16, 64)
 #: Cells and queries of a quick case: past the second tile and the absent chunks; ragged in every page size.
 _SMALL = (211, 3)
 _WIDE = (2301, 23)
+#: Page size and KV heads of a pool whose cells lie past row 65,536: row numbers need more than 16 bits.
+_LARGE_POOL = (4096, 16)
 #: Queries of a captured case, the last positions of the capture.
 _CAPTURED_QUERIES = {"quick": 48, "standard": 256, "full": 1 << 20}
 
@@ -61,6 +63,7 @@ def quick(seed: int) -> list[Entry]:
         Entry(replace(_small("signed_decades", seed, 1), n_head_kv=3, group=8), ("int8",)),
         Entry(wide, ("q4_0",)),
         Entry(edges, flavor="fast"),
+        Entry(replace(_small("signed_decades", seed, _LARGE_POOL[0], 1), n_head_kv=_LARGE_POOL[1]), ("q4_0",)),
     ]
 
 
@@ -90,7 +93,10 @@ def pack_entries(seed: int, profile: str) -> list[Entry]:
     """Cases of kv_pack: every recipe in every page size, longer ones outside the quick profile."""
     cells = 259 if profile == "quick" else 1031
     names = [recipe.name for recipe in of_operation("kv_pack")]
-    return [Entry(Case(name, seed, cells, 0, page_size, group=1)) for name in names for page_size in PAGE_SIZES]
+    cases = [Case(name, seed, cells, 0, page_size, group=1) for name in names for page_size in PAGE_SIZES]
+    page_size, heads = _LARGE_POOL
+    large = Case("pack_bell", seed, 67, 0, page_size, heads, group=1)
+    return [*(Entry(case) for case in cases), Entry(large, ("q4_0",))]
 
 
 def captured(seed: int, layers: Sequence[int], tokens: int, heads: tuple[int, int], profile: str) -> list[Entry]:

@@ -45,6 +45,7 @@ class Aim(Enum):
     NOTHING = "nothing"
     CELL = "cell"  # each query head follows the signs of one cell of its list
     CLIMB = "climb"  # along the sign vector of a CLIMBING K
+    AWAY = "away"  # against the signs of one cell of its list
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ _ATTENTION = (
     ),
     Recipe(
         "in_order",
-        "The identity page table: the one that hides most, kept so that a failure of the others points at the table.",
+        "The identity page table hides most, but is the one with cells on physical page 0, which is no absent page.",
         pages=Pages.IN_ORDER,
     ),
     Recipe(
@@ -194,6 +195,14 @@ _ATTENTION = (
         widths=Widths.EDGES,
     ),
     Recipe(
+        "sunk",
+        "All scores equal and far below zero, with absent pages: a masked cell scored 0 leaves the others no weight.",
+        k=Plane(Kind.SAME),
+        v=Plane(Kind.BELL),
+        q=Query(exponent=9, aim=Aim.AWAY),
+        pages=Pages.ABSENT,
+    ),
+    Recipe(
         "captured",
         "q, K and V of a real model after rope (--capture FILE): outlier channels no generator here would draw.",
     ),
@@ -209,16 +218,23 @@ _PACK = (
     Recipe(
         "pack_ties",
         "Blocks whose largest magnitude occurs with both signs: the element met first decides the sign of the scale.",
+        pages=Pages.IN_ORDER,
         operation="kv_pack",
     ),
     Recipe(
         "pack_halfway",
-        "Values that lie exactly between two codes, and one float32 step beside: ties to even, no reciprocal.",
+        "Values between two codes, scales between two FP16 ones, exactly or a float32 step beside: roundings count.",
         operation="kv_pack",
     ),
     Recipe(
         "pack_sparse",
         "All-zero groups and groups of one non-zero element, zeros of both signs; rows of absent pages are left out.",
+        pages=Pages.ABSENT,
+        operation="kv_pack",
+    ),
+    Recipe(
+        "pack_lost",
+        "NaN, infinities, scales beyond FP16 and rows of subnormals: each counted once, no neighbour's byte changed.",
         pages=Pages.ABSENT,
         operation="kv_pack",
     ),

@@ -9,6 +9,7 @@ from strata.kernels.paths import PATHS, select
 from strata.kernels.pool import GROUPS
 from validation import profiles
 from validation.cases import Case
+from validation.pools import page_table
 from validation.profiles import Entry
 from validation.recipes import RECIPES, find
 
@@ -43,6 +44,15 @@ def test_quick_runs_checked_and_fast_builds_and_both_schedules() -> None:
     for path in ATTENTION:
         assert any(job.path == path and job.schedule is not None for job in jobs)
     assert all(job.schedule is None for job in profiles.plan(ATTENTION, profiles.quick(1), lanes=False))
+
+
+def test_quick_has_pools_whose_rows_need_more_than_16_bits() -> None:
+    for entries, operation in ((profiles.quick(1), "prompt_attention"), (profiles.pack_entries(1, "quick"), "kv_pack")):
+        large = [e for e in entries if e.case.page_size > max(profiles.PAGE_SIZES)]
+        assert [find(entry.case.recipe).operation for entry in large] == [operation]
+        case = large[0].case
+        table, _ = page_table(case.stream("pages"), find(case.recipe).pages, case.context, case.page_size)
+        assert table[0] * case.n_head_kv * case.page_size >= 1 << 16
 
 
 def test_full_has_the_published_sizes() -> None:
