@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from strata.executors.base import StrataError
+from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS
 from validation.cases import Case
@@ -22,6 +23,8 @@ PAGE_SIZES = (1, 4, 16, 64)
 #: Cells and queries of a quick case: past the second tile and the absent chunks; ragged in every page size.
 _SMALL = (211, 3)
 _WIDE = (2301, 23)
+#: Queries that the baseline takes as two batches, the second one not full.
+_BATCHES = BATCH + 3
 #: Page size and KV heads of a pool whose cells lie past row 65,536: row numbers need more than 16 bits.
 _LARGE_POOL = (4096, 16)
 #: Queries of a captured case, the last positions of the capture.
@@ -53,7 +56,7 @@ def quick(seed: int) -> list[Entry]:
     """
     names = [name for name in _attention_names() if name != "width_edges"]
     cases = [_small(name, seed, PAGE_SIZES[index % len(PAGE_SIZES)]) for index, name in enumerate(names)]
-    cases.append(_small("width_edges", seed, 16, 18))
+    cases.append(_small("width_edges", seed, 16, _BATCHES))
     cases.append(replace(_small("signed_decades", seed, 4), top=101))
     wide = Case("signed_decades", seed, 4096, 3, 4)
     edges = Case("width_edges", seed, max(EDGE_WIDTHS), len(EDGE_WIDTHS), 16)  # up to the widest row, tile by tile

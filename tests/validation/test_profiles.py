@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strata.executors.base import StrataError
+from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import PATHS, select
 from strata.kernels.pool import GROUPS
 from validation import profiles
@@ -44,6 +45,12 @@ def test_quick_runs_checked_and_fast_builds_and_both_schedules() -> None:
     for path in ATTENTION:
         assert any(job.path == path and job.schedule is not None for job in jobs)
     assert all(job.schedule is None for job in profiles.plan(ATTENTION, profiles.quick(1), lanes=False))
+
+
+def test_quick_has_a_second_batch_of_the_baseline_in_every_mode_and_a_checked_build() -> None:
+    jobs = [job for job in profiles.plan(ATTENTION, profiles.quick(1), lanes=True) if job.flavor == "checked"]
+    batched = [job for job in jobs if job.case.queries > BATCH and job.case.queries % BATCH]
+    assert {job.path for job in batched} == set(ATTENTION)
 
 
 def test_quick_has_pools_whose_rows_need_more_than_16_bits() -> None:
