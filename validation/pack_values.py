@@ -34,8 +34,11 @@ def _powers(stream: Stream, low: int, high: int, shape: tuple[int, ...]) -> np.n
 
 
 def _decades(stream: Stream, shape: tuple[int, int, int]) -> np.ndarray:
+    """Half of the rows have one power throughout: the rotation lifts every block to the loudest of its row."""
     groups = (*shape[:2], HEAD_DIM // Q4_BLOCK)
-    scale = _powers(stream.child("powers"), LOWEST, HIGHEST, groups).repeat(Q4_BLOCK, axis=-1)
+    powers = _powers(stream.child("powers"), LOWEST, HIGHEST, groups)
+    alike = stream.child("alike").below(2, shape[:2])[..., None] == 0
+    scale = np.where(alike, powers[..., :1], powers).repeat(Q4_BLOCK, axis=-1)
     return np.asarray(stream.child("values").normals(shape).astype(np.float64) * scale)
 
 
@@ -85,17 +88,17 @@ def _sparse(stream: Stream, shape: tuple[int, int, int]) -> np.ndarray:
 
 
 def _lost(stream: Stream, shape: tuple[int, int, int]) -> np.ndarray:
-    """Rows of four kinds: plain; one element in 32 a NaN or an infinity; the same with a fourth of the groups beyond
-    FP16; tiny.
+    """Rows of five kinds: plain; one element in 32 a NaN or an infinity; a fourth of the groups beyond FP16; tiny; the
+    second and third at once. (Rotated, any NaN takes its whole row: the third kind alone overflows there.)
 
     A tiny row is subnormal, and half of its elements are zeros, which an infinite 1 / d turns into NaN.
     """
     values = stream.child("values").normals(shape).astype(np.float64)
-    kind = stream.child("kind").below(4, shape[:2])[..., None]
+    kind = stream.child("kind").below(5, shape[:2])[..., None]
     bad = np.array([np.nan, np.inf, -np.inf])[stream.child("bad").below(3, shape)]
     tiny = values * power_of_two(SUBNORMAL) * stream.child("kept").below(2, shape)
-    loose = np.where(((kind == 1) | (kind == 2)) & (stream.child("where").below(32, shape) == 0), bad, values)
+    loose = np.where(((kind == 1) | (kind == 4)) & (stream.child("where").below(32, shape) == 0), bad, values)
     groups = (*shape[:2], HEAD_DIM // INT8_GROUP)
     loud = (stream.child("loud").below(4, groups) == 0).repeat(INT8_GROUP, axis=-1)
-    loose = np.where((kind == 2) & loud, loose * power_of_two(BEYOND), loose)
+    loose = np.where(((kind == 2) | (kind == 4)) & loud, loose * power_of_two(BEYOND), loose)
     return np.where(kind == 3, tiny, loose)

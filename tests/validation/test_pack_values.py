@@ -8,7 +8,7 @@ import pytest
 from validation import pack_values
 from validation.draws import Stream
 from validation.recipes import of_operation
-from validation.reference.kv_pack import lost, pack_int8, pack_q4_0, q4_0_scales
+from validation.reference.kv_pack import hadamard32, lost, pack_int8, pack_q4_0, q4_0_scales
 
 NAMES = [recipe.name for recipe in of_operation("kv_pack")]
 STREAM = Stream.of(3, "pack")
@@ -29,6 +29,9 @@ def test_decades_reach_zero_subnormal_and_large_scales_but_none_is_infinite() ->
         assert (scale == 0).any()
         assert ((scale > 0) & (scale < 2.0**-14)).any()
     assert lost(x, "int8") == lost(x, "q4_0") == 0
+    turned = np.abs(q4_0_scales(pack_q4_0(hadamard32(x))))
+    assert ((turned > 0) & (turned < 2.0**-14)).mean() > 0.05
+    assert (turned == 0).any()
     assert lost(x, "fp16") > 0
 
 
@@ -77,7 +80,10 @@ def test_lost_rows_have_every_way_of_being_lost_and_subnormals() -> None:
     assert (over & ~finite).any()  # a lost value in a lost group counts once
     assert (~over & ~finite).any()
     tiny = (np.abs(x) < 2.0**-128).all(axis=-1)
-    assert 0.2 < tiny.mean() < 0.3
+    assert 0.15 < tiny.mean() < 0.25
+    turned = hadamard32(x)
+    overflowed = np.isfinite(turned).all(axis=-1) & np.isinf(q4_0_scales(pack_q4_0(turned))).any(axis=-1)
+    assert overflowed.mean() > 0.1
     assert (x[tiny] == 0).any()
     with np.errstate(over="ignore"):
         assert np.isinf(np.float32(1) / (np.abs(x[tiny]).max(axis=-1) / np.float32(8))).all()
