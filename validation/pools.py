@@ -71,7 +71,7 @@ def build(case: Case, mode: str) -> Inputs:
 def page_table(stream: Stream, pattern: Pages, cells: int, page_size: int) -> tuple[np.ndarray, int]:
     """int32 table of the logical pages and SPARE_PAGES more, and how many physical pages there are.
 
-    The first and the last physical page belong to no cell, so both hold poison.
+    The last physical page belongs to no cell, and so does the first one of every table but IN_ORDER: both hold poison.
     """
     logical = -(-cells // page_size)
     shared = pattern in (Pages.SHARED, Pages.PATCHY)
@@ -79,7 +79,7 @@ def page_table(stream: Stream, pattern: Pages, cells: int, page_size: int) -> tu
     physical = logical * spread + 2
     table = np.full(logical + SPARE_PAGES, physical - 1, dtype=np.int32)
     if pattern is Pages.IN_ORDER:
-        table[:logical] = np.arange(1, logical + 1)
+        table[:logical] = np.arange(logical)
     else:
         table[:logical] = 1 + stream.child("order").permutation(logical * spread)[:logical]
     if shared:
@@ -165,12 +165,12 @@ def queries(case: Case, recipe: Recipe, keys: Cells, ids: np.ndarray, widths: np
     if recipe.q.aim is Aim.CLIMB:
         direction = planes.climb_signs(case.stream("k"), case.n_head_kv).repeat(case.group, axis=0)
         q = np.abs(q) * direction
-    if recipe.q.aim is Aim.CELL:
+    if recipe.q.aim in (Aim.CELL, Aim.AWAY):
         head = np.arange(case.n_head) // case.group
         draws = stream.child("aim").below(1 << 31, (case.queries, case.n_head))
         for query in np.flatnonzero(widths).tolist():
             cells = ids[query, draws[query] % widths[query]]
-            signs = keys.signs(cells, head)
+            signs = keys.signs(cells, head) * np.int8(1 if recipe.q.aim is Aim.CELL else -1)
             # A value of zero leaves the sign of q as it was drawn.
             q[query] = np.where(signs == 0, q[query], np.abs(q[query]) * signs)
     if recipe.q.loud:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strata.executors.base import StrataError
+from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS
 from validation.cases import Case
@@ -26,6 +27,10 @@ _SMALL = (211, 3)
 _WIDE = (2301, 23)
 #: Past two chunks of each path, ragged: the law recipe runs a path nine times more and is planned at this size alone.
 _LAWS = (143, 3)
+#: Queries that the baseline takes as two batches, the second one not full.
+_BATCHES = BATCH + 3
+#: Page size and KV heads of a pool whose cells lie past row 65,536: row numbers need more than 16 bits.
+_LARGE_POOL = (4096, 16)
 #: Queries of a captured case, the last positions of the capture.
 _CAPTURED_QUERIES = {"quick": 48, "standard": 256, "full": 1 << 20}
 
@@ -59,7 +64,7 @@ def quick(seed: int) -> list[Entry]:
     """
     names = [name for name in _attention_names() if name != "width_edges"]
     cases = [_small(name, seed, PAGE_SIZES[index % len(PAGE_SIZES)]) for index, name in enumerate(names)]
-    cases.append(_small("width_edges", seed, 16, 18))
+    cases.append(_small("width_edges", seed, 16, _BATCHES))
     cases.append(replace(_small("signed_decades", seed, 4), top=101))
     cases += _law_cases(seed)
     wide = Case("signed_decades", seed, 4096, 3, 4)
@@ -70,6 +75,7 @@ def quick(seed: int) -> list[Entry]:
         Entry(replace(_small("signed_decades", seed, 1), n_head_kv=3, group=8), ("int8",)),
         Entry(wide, ("q4_0",)),
         Entry(edges, flavor="fast"),
+        Entry(replace(_small("signed_decades", seed, _LARGE_POOL[0], 1), n_head_kv=_LARGE_POOL[1]), ("q4_0",)),
     ]
 
 
@@ -102,7 +108,10 @@ def pack_entries(seed: int, profile: str) -> list[Entry]:
     """Cases of kv_pack: every recipe in every page size, longer ones outside the quick profile."""
     cells = 259 if profile == "quick" else 1031
     names = [recipe.name for recipe in of_operation("kv_pack")]
-    return [Entry(Case(name, seed, cells, 0, page_size, group=1)) for name in names for page_size in PAGE_SIZES]
+    cases = [Case(name, seed, cells, 0, page_size, group=1) for name in names for page_size in PAGE_SIZES]
+    page_size, heads = _LARGE_POOL
+    large = Case("pack_bell", seed, 67, 0, page_size, heads, group=1)
+    return [*(Entry(case) for case in cases), Entry(large, ("q4_0",))]
 
 
 def captured(seed: int, layers: Sequence[int], tokens: int, heads: tuple[int, int], profile: str) -> list[Entry]:

@@ -166,7 +166,7 @@ _ATTENTION = (
     ),
     Recipe(
         "in_order",
-        "The identity page table: the one that hides most, kept so that a failure of the others points at the table.",
+        "The identity page table hides most, but is the one with cells on physical page 0, which is no absent page.",
         pages=Pages.IN_ORDER,
     ),
     Recipe(
@@ -220,16 +220,23 @@ _PACK = (
     Recipe(
         "pack_ties",
         "Blocks whose largest magnitude occurs with both signs: the element met first decides the sign of the scale.",
+        pages=Pages.IN_ORDER,
         operation="kv_pack",
     ),
     Recipe(
         "pack_halfway",
-        "Values that lie exactly between two codes, and one float32 step beside: ties to even, no reciprocal.",
+        "Values between two codes, scales between two FP16 ones, exactly or a float32 step beside: roundings count.",
         operation="kv_pack",
     ),
     Recipe(
         "pack_sparse",
         "All-zero groups and groups of one non-zero element, zeros of both signs; rows of absent pages are left out.",
+        pages=Pages.ABSENT,
+        operation="kv_pack",
+    ),
+    Recipe(
+        "pack_lost",
+        "NaN, infinities, scales beyond FP16 and rows of subnormals: each counted once, no neighbour's byte changed.",
         pages=Pages.ABSENT,
         operation="kv_pack",
     ),

@@ -19,7 +19,7 @@ from validation.cases import Case, CaseError
 from validation.draws import Stream
 from validation.pools import EDGE_WIDTHS, SPARE_PAGES, Inputs, build, page_table
 from validation.recipes import Pages, of_operation
-from validation.reference.prompt_attention import values
+from validation.reference.prompt_attention import resident, values
 from validation.selection import TOP
 
 NAMES = [recipe.name for recipe in of_operation("prompt_attention") if recipe.name != "captured"]
@@ -110,7 +110,7 @@ def test_every_slot_without_a_resident_cell_is_poison(name: str, mode: str, page
         if page >= 0:
             used[page, :, cell % page_size] = True
     assert np.array_equal(poison, ~used)
-    assert poison[0].all()
+    assert poison[0].all() == (name != "in_order")
     assert poison[-1].all()
 
 
@@ -137,7 +137,7 @@ def test_page_tables(pattern: Pages, cells: int, page_size: int, seed: int) -> N
     own = table[:logical]
     assert own.min() >= -1
     assert own.max() < pages - 1
-    assert (own != 0).all()
+    assert (own != 0).all() == (pattern is not Pages.IN_ORDER)
     present = own[own >= 0]
     if pattern not in (Pages.SHARED, Pages.PATCHY):
         assert len(np.unique(present)) == len(present)
@@ -197,6 +197,16 @@ def test_recipes_change_what_they_promise() -> None:
     assert loud[2] > 1000 * loud[3]
     assert loud[14] > 1000 * loud[13]
     assert not build(Case("zeros", 1, 150, 3), "int8").widths.any()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_sunk_scores_are_equal_and_where_a_weight_beside_zero_vanishes(mode: str) -> None:
+    inputs = build(Case("sunk", 1, 211, 3), mode)
+    k, _ = values(inputs.pool, resident(inputs.pool, np.arange(211, dtype=np.int32)))
+    assert (k == k[:1]).all()
+    scores = np.einsum("qhd,hd->qh", inputs.q.astype(np.float64), k[0].repeat(12, axis=0)) / 16
+    assert (scores < -149).all()  # 2**score is below the smallest float32
+    assert (inputs.pool.table[:53] < 0).any()
 
 
 def test_peaked_rows_are_the_row_they_aim_at() -> None:
