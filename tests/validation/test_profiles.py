@@ -45,6 +45,11 @@ def test_quick_runs_checked_and_fast_builds_and_both_schedules() -> None:
     assert all(job.schedule is None for job in profiles.plan(ATTENTION, profiles.quick(1), lanes=False))
 
 
+def test_in_quick_the_table_in_order_ends_with_a_ragged_page() -> None:
+    (case,) = [entry.case for entry in profiles.quick(1) if entry.case.recipe == "in_order"]
+    assert case.context % case.page_size != 0
+
+
 def test_full_has_the_published_sizes() -> None:
     cases = [entry.case for entry in profiles.full(1)]
     assert {(32768, 2048), (1500, 1500), (2100, 256)} <= {(case.context, case.queries) for case in cases}
