@@ -73,6 +73,11 @@ def test_quick_has_pools_whose_rows_need_more_than_16_bits() -> None:
         assert table[0] * case.n_head_kv * case.page_size >= 1 << 16
 
 
+def test_in_quick_the_table_in_order_ends_with_a_ragged_page() -> None:
+    (case,) = [entry.case for entry in profiles.quick(1) if entry.case.recipe == "in_order"]
+    assert case.context % case.page_size != 0
+
+
 def test_full_has_the_published_sizes() -> None:
     cases = [entry.case for entry in profiles.full(1)]
     assert {(32768, 2048), (1500, 1500), (2100, 256)} <= {(case.context, case.queries) for case in cases}

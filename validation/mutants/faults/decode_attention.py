@@ -235,7 +235,7 @@ _SCORES = (
         "weight.st(cell * GROUP + lane, 0.0f);",
         "The 0 of a masked cell joins the maximum: where all scores lie far below, every weight vanishes.",
         INT8,
-        "sunk",
+        "sunken",
     ),
 )
 
