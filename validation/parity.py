@@ -73,7 +73,7 @@ class Run:
         if proof.failed(self.controls):
             return Verdict.VOID
         checks = [Check(str(index), Verdict(result["verdict"])) for index, result in enumerate(self.results)]
-        if not self.jobs or len(checks) != len(self.jobs):
+        if len(checks) != len(self.jobs):  # and of no check at all nothing is made but NOT_RUN
             checks.append(Check("executed", Verdict.NOT_RUN))
         return combine(checks)
 

@@ -24,12 +24,15 @@ from validation.controls.stand_in import Attended, StubCard, StubExecutor, StubO
 from validation.operations import Operation, Outcome
 from validation.pools import Inputs
 from validation.reference.prompt_attention import attend
+from validation.sampling import ALL_QUERIES
 from validation.settings import Settings
 
 PATH = PATHS["prompt_attention/q4_0/sm80"]
 #: Scales of both signs over decades; past a chunk of 32 cells, two KV heads of four query heads, three queries.
 CASE = Case("signed_decades", 5, 41, 3, 4, n_head_kv=2, group=4)
 OTHER = replace(CASE, seed=6)
+#: One query more than have a reference each.
+MANY = replace(CASE, queries=ALL_QUERIES + 1)
 
 LANES = StubExecutor()
 attention = Attended()
@@ -317,6 +320,13 @@ def negative() -> Iterator[Control]:
         yield Control(f"kernel/{one.name}", ask, f"{one.verdict} by {', '.join(one.checks)}")
 
 
+def _sampled(memo: Memo) -> str:
+    """What predicting some queries of a case makes of it: a sample is no proof of every bit."""
+    result = runner.run_case(MANY, PATH, _CARD, replace(_PREDICTED(), predict="sample"), memo, _healthy())
+    whole = {check["figures"]["all_bits"] for check in result["checks"] if check["name"] == "prediction"}
+    return f"{result['verdict']}, {'all' if whole == {True} else 'some'} bits"
+
+
 def _shared() -> str:
     """Which of four cases (another seed, another mode, the first again) come to the same with one memo as alone."""
     memo, alike = Memo(), []
@@ -350,6 +360,7 @@ def positive() -> Iterator[Control]:
     yield Control(
         "kernel/healthy, predicted", partial(ask, _CARD, _PREDICTED(), {}), f"EXACT after {', '.join(predicted)}"
     )
+    yield Control("kernel/healthy, a sample predicted", lambda: _sampled(memo), "WITHIN_BOUND, some bits")
     yield Control("kernel/cases that share a memo", _shared, "alike: q4_0, q4_0, int8, q4_0")
     timed = f"{on_lanes}, timed new, timed old"
     yield Control("kernel/healthy, timed", lambda: ask(_Clock(), Settings(reps=1), _timing("")), timed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -86,7 +87,7 @@ def run_level() -> Iterator[Control]:
         asked = partial(right, readings=("sm_75", second))
         yield Control(f"run/{name}", asked, f"EXACT, passed {passed}, exit {int(not passed)}")
     yield Control("run/a planned seed", partial(_seeds, parity.plan_entries), "{'40'} {'41'}")
-    yield Control("run/every job is run", _jobs, "3 run, 3 ended, 3 results")
+    yield Control("run/every job is run", _jobs, "3 run, 3 ended with their own result, 3 results")
 
 
 def _seeds(plan: Any) -> str:
@@ -111,6 +112,11 @@ def _jobs() -> str:
         stations.append(job)
         return Station(lanes, None, "")
 
-    jobs = [Job(_CASE, _PATH)] * 3
-    results = runner.run_jobs(jobs, station, Settings(), lambda job, result: ended.append(job), operations=healthy())
-    return f"{len(stations)} run, {len(ended)} ended, {len(results)} results"
+    def finished(job: Job, result: dict[str, Any]) -> None:
+        if result["case"] == job.case.text():
+            ended.append(job)
+
+    jobs = [Job(replace(_CASE, seed=seed), _PATH) for seed in (1, 2, 3)]
+    results = runner.run_jobs(jobs, station, Settings(), finished, operations=healthy())
+    own = sum(result["case"] == job.case.text() for job, result in zip(jobs, results, strict=True))
+    return f"{len(stations)} run, {len(ended)} ended with their own result, {own} results"

@@ -32,7 +32,7 @@ def test_promises_that_are_not_asked_are_told(monkeypatch: pytest.MonkeyPatch) -
 def test_a_seed_that_is_ignored_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Stream.of
     monkeypatch.setattr(Stream, "of", staticmethod(lambda seed, *names: plain(1, *names)))
-    assert {"seed/q4_0, two seeds", "seed/int8, large seeds"} <= wrong()
+    assert {"seed/q4_0, two seeds", "seed/int8, seeds far apart"} <= wrong()
 
 
 def test_names_that_are_ignored_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

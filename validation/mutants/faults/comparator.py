@@ -149,7 +149,9 @@ def _forms() -> Iterator[Mutant]:
     )
     yield _fault(
         "any-float",
-        '    if got.dtype != np.float32:\n        return Check(name, Verdict.EXCEEDS, f"dtype is {got.dtype}, expected float32")\n    if want',
+        "    if got.dtype != np.float32:\n"
+        '        return Check(name, Verdict.EXCEEDS, f"dtype is {got.dtype}, expected float32")\n'
+        "    if want",
         "    got = got.astype(np.float32)\n    if want",
         "An output of another dtype is cast before it is compared.",
     )
@@ -204,7 +206,9 @@ def _bits() -> Iterator[Mutant]:
     )
     yield _fault(
         "empty-identical",
-        'f"array is {shapes}")\n    if got.size == 0:\n        return Check(name, Verdict.VOID, "there is no element to compare")',
+        'f"array is {shapes}")\n'
+        "    if got.size == 0:\n"
+        '        return Check(name, Verdict.VOID, "there is no element to compare")',
         'f"array is {shapes}")\n    if got.size == 0:\n        return Check(name, Verdict.EXACT)',
         "Two arrays of nothing are equal.",
     )

@@ -1,4 +1,4 @@
-"""Mutants of the executors: the build and its cache, guards and poison, the machine that lanes are. Tests judge them."""
+"""Mutants of the executors: builds and their cache, guards and poison, the machine that lanes are. Tests judge them."""
 
 from __future__ import annotations
 
@@ -185,7 +185,11 @@ def _memory() -> Iterator[Mutant]:
 
 def _machine() -> Iterator[Mutant]:
     """What the checked build looks for, and the tensor core."""
-    raced = '    if (b.write_epoch == block->epoch && b.writer != me->linear && !ordered(me, b.writer / kWarp, b.write_sync))\n      fail(where, "race: shared byte %zu was written by thread %u with no barrier between", i, b.writer);\n'
+    raced = (
+        "    if (b.write_epoch == block->epoch && b.writer != me->linear"
+        " && !ordered(me, b.writer / kWarp, b.write_sync))\n"
+        '      fail(where, "race: shared byte %zu was written by thread %u with no barrier between", i, b.writer);\n'
+    )
     yield _fault(
         "no-race-of-writes",
         CHECKS,

@@ -189,7 +189,8 @@ def _witness() -> Iterator[Mutant]:
     yield _fault(
         "baseline-witness-not-asked",
         CASE,
-        '            _witness("baseline witness", case, base, executor, operations[base.operation], second.witnesses),\n',
+        '            _witness("baseline witness", case, base, executor, operations[base.operation],'
+        " second.witnesses),\n",
         "",
         "Nobody looks what the baseline launched.",
     )

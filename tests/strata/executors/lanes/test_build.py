@@ -8,6 +8,7 @@ import shlex
 import shutil
 import stat
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,17 @@ def test_what_changes_the_result_is_in_the_key(kernels: Path, calls: Path, monke
     commands = calls.read_text().splitlines()
     assert len(set(commands)) == 4
     assert all("-DPLUS=3" in command for command in commands[4:])
+
+
+def test_another_compiler_version_or_processor_is_another_entry(
+    kernels: Path, calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = find_compiler()
+    paths = [build.build(probe(), "fast", compiler).path]
+    paths.append(build.build(probe(), "fast", replace(compiler, version="stand-in 2.0")).path)
+    monkeypatch.setattr(build, "_native", lambda command: b"another processor")
+    paths.append(build.build(probe(), "fast", compiler).path)
+    assert len(set(paths)) == len(calls.read_text().splitlines()) == 3
 
 
 def test_a_source_edited_while_it_compiles_does_not_enter_under_the_old_key(
