@@ -92,15 +92,6 @@ _FAULTS = (
         ("signed_decades",),
     ),
     Mutant(
-        "int8-halves-exchanged",
-        FORMAT,
-        "HIGH ? 0x4342 : 0x4140",
-        "HIGH ? 0x4140 : 0x4342",
-        "The upper two bytes of four come before the lower two.",
-        "prompt_attention/int8/sm75",
-        ("uniform",),
-    ),
-    Mutant(
         "int8-lowest-code-clamped",
         FORMAT,
         "return half2_sub(raised, 0x64806480u);",
