@@ -19,8 +19,8 @@ def _gates() -> Iterator[Mutant]:
     yield _fault(
         "reference-with-itself",
         JUDGE,
-        'return within(name, new[rows], want, limit',
-        'return within(name, want.astype(np.float32), want, limit',
+        "return within(name, new[rows], want, limit",
+        "return within(name, want.astype(np.float32), want, limit",
         "The reference is compared with itself.",
     )
     yield _fault(
@@ -54,8 +54,8 @@ def _gates() -> Iterator[Mutant]:
     yield _fault(
         "agreement-unbounded",
         JUDGE,
-        "judged("agreement", base, truth.bound + truth.base_bound)",
-        "judged("agreement", base, truth.bound + truth.base_bound + np.abs(base - new[rows]))",
+        'judged("agreement", base, truth.bound + truth.base_bound)',
+        'judged("agreement", base, truth.bound + truth.base_bound + np.abs(base - new[rows]))',
         "Path and baseline agree as far as they differ.",
     )
     yield _fault(
@@ -249,7 +249,11 @@ def _case() -> Iterator[Mutant]:
         "The baseline may write beside its buffers.",
     )
     yield _fault(
-        "written-not-asked", CASE, '        written("written", new, axes=AXES),\n', "", "Elements nobody wrote are answers."
+        "written-not-asked",
+        CASE,
+        '        written("written", new, axes=AXES),\n',
+        "",
+        "Elements nobody wrote are answers.",
     )
     yield _fault(
         "shape-forgiven",
