@@ -57,7 +57,7 @@ def build_captured(case: Case, mode: str, executor: Executor, file: FilePath | N
     if ROTATED[mode][0]:
         q = kv_pack.hadamard32(np.ascontiguousarray(q))
     pool = _packed(case, mode, executor, np.ascontiguousarray(k), np.ascontiguousarray(v))
-    ids, steps, widths = select(case, find("captured").widths)
+    ids, steps, widths = select(case, find("captured").widths, len(pool.table))
     return Inputs(np.ascontiguousarray(q), pool, ids, steps, widths)
 
 

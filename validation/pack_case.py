@@ -66,6 +66,7 @@ def run(case: Case, path: Path, executor: Executor, settings: Settings, packing:
             same_pool("repeat", again.pool, made.pool),
             same_pool("in parts", parts.pool, made.pool),
             holds("lost", made.lost == lost, f"{made.lost} values reported lost, expected {lost}"),
+            holds("lost in parts", parts.lost == lost, f"{parts.lost} values reported lost in parts, expected {lost}"),
             holds("guards", made.guards_ok and parts.guards_ok, "memory around a buffer was overwritten"),
             judge.witnessed(executor, made.witnesses, None, images),
             judge.bit_battery(want.k),
@@ -86,6 +87,8 @@ def _in_parts(case: Case, kernels: Packing, executor: Executor, empty: Pool, k: 
     """The same rows appended as a prompt, a shuffled batch of listed cells and one single cell."""
     first, last = case.context // 3, case.context - 1
     made = kernels.append(executor, empty, k[: max(first, 1)], v[: max(first, 1)], 0)
+    if last < max(first, 1):
+        return made  # one cell: a second append would write it again
     listed = max(first, 1) + case.stream("order").permutation(max(last - max(first, 1), 0))
     if len(listed):
         made = _after(made, kernels.append(executor, made.pool, k[listed], v[listed], listed))
@@ -93,7 +96,7 @@ def _in_parts(case: Case, kernels: Packing, executor: Executor, empty: Pool, k: 
 
 
 def _after(one: Packed, two: Packed) -> Packed:
-    return two._replace(guards_ok=one.guards_ok and two.guards_ok)
+    return two._replace(lost=one.lost + two.lost, guards_ok=one.guards_ok and two.guards_ok)
 
 
 def _decides(check: Check) -> Check:
@@ -121,6 +124,11 @@ def same_pool(name: str, got: Pool, want: Pool) -> Check:
 
 def _rotation(kernels: Packing, executor: Executor, x: np.ndarray) -> list[Check]:
     """The rotation kernel: the bits of its definition, and its distance from the exact transform."""
-    got, exact = kernels.hadamard(executor, x), reference.hadamard(x)
-    bound = np.broadcast_to(bounds.hadamard(x), x.shape)
-    return [identical("rotation", got, reference.hadamard32(x)), within("rotation to FP64", got, exact, bound)]
+    got = kernels.hadamard(executor, x)
+    whole = np.isfinite(x).all(axis=-1)  # a row with a NaN or an infinity has no FP64 result to be near
+    kept = x[whole]
+    checks = [identical("rotation", got, reference.hadamard32(x))]
+    if len(kept):
+        bound = np.broadcast_to(bounds.hadamard(kept), kept.shape)
+        checks.append(within("rotation to FP64", got[whole], reference.hadamard(kept), bound))
+    return checks

@@ -19,7 +19,8 @@ from validation.recipes import Aim, Pages, Recipe, Widths, find
 from validation.reference.kv_pack import Q4_BYTES
 
 #: Logical pages past the last cell. They map to a poisoned physical page; ids past a row's width
-#: point there, so a kernel that follows one reads NaN instead of faulting.
+#: point there, so a kernel that follows one reads NaN instead of faulting. A table in order whose last
+#: page is ragged has none: there the ids point at the poison behind the last cell, on its page.
 SPARE_PAGES = 2
 #: What unreferenced slots hold: an FP16 NaN, in scales and FP16 values, and codes of 0x7f.
 POISON_HALF = 0x7FDB
@@ -63,7 +64,7 @@ def build(case: Case, mode: str) -> Inputs:
     )
     table, pages = page_table(case.stream("pages"), recipe.pages, case.context, case.page_size)
     pool = place(keys, rows, mode, table, pages, case.page_size)
-    ids, steps, widths = select(case, recipe.widths)
+    ids, steps, widths = select(case, recipe.widths, len(table))
     q = queries(case, recipe, keys, ids, widths)
     return Inputs(q, pool, ids, steps, widths)
 
@@ -71,18 +72,22 @@ def build(case: Case, mode: str) -> Inputs:
 def page_table(stream: Stream, pattern: Pages, cells: int, page_size: int) -> tuple[np.ndarray, int]:
     """int32 table of the logical pages and SPARE_PAGES more, and how many physical pages there are.
 
-    The first and the last physical page belong to no cell, so both hold poison.
+    The first and the last physical page belong to no cell, so both hold poison; in order, page 0 is used.
     """
     logical = -(-cells // page_size)
-    spread = 3 if pattern is Pages.SHARED else 1
+    shared = pattern in (Pages.SHARED, Pages.PATCHY)
+    spread = 3 if shared else 1
     physical = logical * spread + 2
-    table = np.full(logical + SPARE_PAGES, physical - 1, dtype=np.int32)
+    exact = pattern is Pages.IN_ORDER and cells % page_size != 0
+    table = np.full(logical + (0 if exact else SPARE_PAGES), physical - 1, dtype=np.int32)
     if pattern is Pages.IN_ORDER:
-        table[:logical] = np.arange(1, logical + 1)
+        table[:logical] = np.arange(logical)
     else:
         table[:logical] = 1 + stream.child("order").permutation(logical * spread)[:logical]
-    if pattern is Pages.SHARED:
+    if shared:
         table[3:logical:4] = table[2 : logical - 1 : 4]
+    if pattern is Pages.PATCHY:
+        table[4:logical:5] = -1
     if pattern is Pages.NONE:
         table[:logical] = -1
     if pattern is Pages.ABSENT:
@@ -137,11 +142,12 @@ def _poisoned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     return out
 
 
-def select(case: Case, widths: Widths) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """ids, steps and widths of a case's queries."""
+def select(case: Case, widths: Widths, table_size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """ids, steps and widths of a case's queries, for a page table of `table_size` entries."""
     n_kv = np.arange(case.context - case.queries + 1, case.context + 1, dtype=np.int64)
     stream = case.stream("selection")
-    beyond = -(-case.context // case.page_size) * case.page_size
+    logical = -(-case.context // case.page_size)
+    beyond = logical * case.page_size if table_size > logical else case.context
     if widths is Widths.CAUSAL:
         wide = selection.causal_widths(case.context, case.queries, case.top)
         return selection.id_lists(stream, n_kv, wide, case.top, beyond), selection.step_records(n_kv, wide), wide
@@ -162,14 +168,19 @@ def queries(case: Case, recipe: Recipe, keys: Cells, ids: np.ndarray, widths: np
     if recipe.q.aim is Aim.CLIMB:
         direction = planes.climb_signs(case.stream("k"), case.n_head_kv).repeat(case.group, axis=0)
         q = np.abs(q) * direction
-    if recipe.q.aim is Aim.CELL:
+    if recipe.q.aim in (Aim.CELL, Aim.SINK):
+        towards = 1 if recipe.q.aim is Aim.CELL else -1
         head = np.arange(case.n_head) // case.group
         draws = stream.child("aim").below(1 << 31, (case.queries, case.n_head))
         for query in np.flatnonzero(widths).tolist():
             cells = ids[query, draws[query] % widths[query]]
             signs = keys.signs(cells, head)
             # A value of zero leaves the sign of q as it was drawn.
-            q[query] = np.where(signs == 0, q[query], np.abs(q[query]) * signs)
+            q[query] = np.where(signs == 0, q[query], np.abs(q[query]) * (towards * signs))
+    if recipe.q.spike:
+        place = stream.child("spike").below(HEAD_DIM, (*shape[:2], 1))
+        spiked = np.take_along_axis(q, place, axis=2) * np.float32(1 << recipe.q.spike)
+        np.put_along_axis(q, place, spiked, axis=2)
     if recipe.q.loud:
         q[:, 2 :: case.group] *= np.float32(1 << recipe.q.loud)
     if recipe.q.zero_rows:

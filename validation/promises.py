@@ -19,7 +19,7 @@ from validation import plane_promises
 from validation.cases import Case
 from validation.plane_promises import DRAWS, SIGNS
 from validation.pools import ABSENT_CELLS, EDGE_WIDTHS, POISON_CODE, POISON_HALF, Inputs
-from validation.recipes import Aim, Pages, Recipe, Widths, find
+from validation.recipes import Aim, Kind, Pages, Recipe, Widths, find
 from validation.reference.kv_pack import Q4_BYTES
 from validation.reference.prompt_attention import values
 from validation.selection import TAIL, WIDTH
@@ -78,16 +78,20 @@ def _table(recipe: Recipe, case: Case, table: np.ndarray) -> Iterator[str]:
         others = table[~forced] < 0
         if len(others) >= PAGES and (others.all() or (len(others) >= DRAWS and not others.any())):
             yield f"a quarter of the other pages absent, {int(others.sum())} of {len(others)} are"
+    elif recipe.pages is Pages.PATCHY:
+        gaps = np.arange(count) % 5 == 4
+        if ((table < 0) != gaps).any():
+            yield f"every fifth page absent and no other, {int((table < 0).sum())} of {count} are"
     elif len(there) < count:
         yield f"resident pages, {count - len(there)} are absent"
     rises = bool((np.diff(there) > 0).all())
     if recipe.pages is Pages.IN_ORDER:
-        if not (np.diff(table) == 1).all():
-            yield "pages in order, they are not"
+        if not (table == np.arange(count)).all():
+            yield "pages in order from page 0 on, they are not"
     elif rises and len(there) >= PAGES:
         yield f"shuffled pages, all {len(there)} are in ascending order"
     shared = len(there) - len(np.unique(there))
-    if (recipe.pages is Pages.SHARED and count >= 4) != (shared > 0):
+    if (recipe.pages in (Pages.SHARED, Pages.PATCHY) and count >= 4) != (shared > 0):
         yield f"{'shared pages' if not shared else 'a page for each'}, {shared} are shared"
 
 
@@ -97,7 +101,8 @@ def _poison(pool: Pool, table: np.ndarray, case: Case) -> Iterator[str]:
     cells = np.arange(case.context)
     pages = table[cells // pool.page_size]
     used[pages[pages >= 0], (cells % pool.page_size)[pages >= 0]] = True
-    if used[0].any() or used[-1].any():
+    first = find(case.recipe).pages is not Pages.IN_ORDER and bool(used[0].any())
+    if first or used[-1].any():
         yield "a first and a last page without cells, cells live there"
     free = np.argwhere(~used)
     free = free[_even(len(free))]
@@ -136,7 +141,10 @@ def _lists(recipe: Recipe, case: Case, mode: str, inputs: Inputs) -> Iterator[st
     if ids.shape[1] < int(widths.max()) + TAIL:
         yield f"{TAIL} ids behind the widest row, there are {ids.shape[1] - int(widths.max())}"
     pages = table[ids[behind] // case.page_size]
-    if np.isin(pages, table[: -(-case.context // case.page_size)]).any() or (pages < 0).any():
+    resident = np.isin(pages, table[: -(-case.context // case.page_size)])
+    # A table without spare pages ends with a ragged one, which is poison behind the last cell.
+    resident &= (ids[behind] < case.context) | (len(table) > -(-case.context // case.page_size))
+    if resident.any() or (pages < 0).any():
         yield "ids behind a width that point at poison, some point elsewhere"
     inside = ~behind[:, 1:] & ~behind[:, :-1]
     if (np.diff(ids, axis=1)[inside] <= 0).any() or (ids[~behind] >= case.context).any() or (ids[~behind] < 0).any():
@@ -181,14 +189,20 @@ def _queries(recipe: Recipe, case: Case, inputs: Inputs) -> Iterator[str]:
     yield from plane_promises.both_signs("q", q[q != 0])
     # The largest of HEAD_DIM bell-shaped numbers is 1 to 3 deviations.
     for rows, exponent in ((q[~zero & ~loud], of.exponent), (q[~zero & loud], of.exponent + of.loud)):
-        largest = float(np.abs(rows).max(initial=0.0))
+        sizes = np.sort(np.abs(rows), axis=-1)
+        if of.spike and len(rows):
+            # One element is 2**spike times what it was drawn as; the others are as ever.
+            if not float(sizes[:, -1].max()) > 4 * float(sizes[:, -2].max()):
+                yield f"a spike of 2^{of.spike} in q, the largest is {float(sizes[:, -1].max()):g}"
+            sizes = sizes[:, :-1]
+        largest = float(sizes.max(initial=0.0))
         if len(rows) and not 2.0**exponent <= largest <= 3 * 2.0**exponent:
             yield f"q near 2^{exponent}, the largest is {largest:g}"
     rows = q[~zero & ~loud]
     if len(rows) > 1 and (rows == rows[:1]).all():
         yield "queries of their own, all are alike"
     last = int(inputs.widths[-1]) - 1
-    if of.aim is Aim.CLIMB and last >= SIGNS:
+    if of.aim is Aim.CLIMB and recipe.k.kind is Kind.CLIMBING and last >= SIGNS:
         k, _ = values(inputs.pool, inputs.ids[-1, [0, last]].astype(np.int64))
         scores = np.einsum("hgd,chd->chg", q[-1].astype(np.float64).reshape(k.shape[1], -1, HEAD_DIM), k)
         if not (scores[1] > scores[0]).all():

@@ -44,17 +44,20 @@ class Aim(Enum):
 
     NOTHING = "nothing"
     CELL = "cell"  # each query head follows the signs of one cell of its list
-    CLIMB = "climb"  # along the sign vector of a CLIMBING K
+    CLIMB = "climb"  # along the sign vector of a CLIMBING K, which all heads of a KV head have in common
+    SINK = "sink"  # against the signs of one cell of its list: its score is far below zero
 
 
 @dataclass(frozen=True)
 class Query:
     """q of deviation 2**exponent. loud: one head of each KV head is 2**loud times larger;
-    zero_rows: query 0 and head 1 of every query are exactly zero."""
+    spike: one element of each head, at a place of its own, is 2**spike times larger; zero_rows: query 0
+    and head 1 of every query are exactly zero."""
 
     exponent: int = 1
     aim: Aim = Aim.NOTHING
     loud: int = 0
+    spike: int = 0
     zero_rows: bool = False
 
 
@@ -62,10 +65,11 @@ class Pages(Enum):
     """The page table. Each has poisoned physical pages that no resident cell lives in."""
 
     SHUFFLED = "shuffled"
-    IN_ORDER = "in order"
+    IN_ORDER = "in order"  # from page 0 on; where the last page is ragged the table ends with it
     SHARED = "shared"  # widely spaced, and every fourth page the same physical page as the one before
     ABSENT = "absent"  # cells 0..63 and 128..191 and a quarter of the other pages are -1
     NONE = "none"  # every page is -1
+    PATCHY = "patchy"  # like SHARED, and every fifth page -1
 
 
 class Widths(Enum):
@@ -78,7 +82,7 @@ class Widths(Enum):
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way of making data. operation: what it is for."""
+    """One way of making data. operation: what it is for; laws: whether every law of `laws.py` must hold on it."""
 
     name: str
     motivation: str
@@ -88,6 +92,7 @@ class Recipe:
     pages: Pages = Pages.SHUFFLED
     widths: Widths = Widths.CAUSAL
     operation: str = "prompt_attention"
+    laws: bool = False
 
 
 _ATTENTION = (
@@ -109,16 +114,24 @@ _ATTENTION = (
     ),
     Recipe(
         "outliers",
-        "A few channels and cells far larger than the rest, as in real keys: small elements must survive beside them.",
+        "A few channels and cells far larger than the rest, as in real keys: small elements must survive beside them, "
+        "and one element a head of q, which alone decides what q may be scaled by.",
         k=Plane(Kind.OUTLIERS),
         v=Plane(Kind.OUTLIERS),
-        q=Query(exponent=-2),
+        q=Query(exponent=-2, spike=5),
     ),
     Recipe(
         "scale_extremes",
         "V scales of every FP16 class (zeros of both signs, subnormals, powers of two, the largest) in one chunk.",
         k=Plane(low=-24, high=1),
         v=Plane(Kind.EXTREMES),
+    ),
+    Recipe(
+        "faint",
+        "Scales of K and V among the FP16 subnormals, under a q that makes them count: flushed ones change the output.",
+        k=Plane(low=-24, high=-8),
+        v=Plane(low=-24, high=-8),
+        q=Query(exponent=10),
     ),
     Recipe(
         "small_q",
@@ -137,6 +150,14 @@ _ATTENTION = (
         "All keys equal: every cell weighs the same, so a lost, doubled or invented cell moves every output.",
         k=Plane(Kind.SAME),
         v=Plane(Kind.BELL),
+    ),
+    Recipe(
+        "sunken",
+        "Equal scores near -300 beside masked cells: a finite mask, or a maximum that starts at 0, outweighs them all.",
+        k=Plane(Kind.SAME),
+        v=Plane(Kind.BELL),
+        q=Query(exponent=5, aim=Aim.SINK),
+        pages=Pages.ABSENT,
     ),
     Recipe(
         "climbing",
@@ -164,7 +185,8 @@ _ATTENTION = (
     ),
     Recipe(
         "in_order",
-        "The identity page table: the one that hides most, kept so that a failure of the others points at the table.",
+        "The identity page table, page 0 and the table's last entry in use: it hides most, so that a failure of the "
+        "others points at the table, but not a page 0 taken for absent nor an entry read past the end.",
         pages=Pages.IN_ORDER,
     ),
     Recipe(
@@ -194,6 +216,15 @@ _ATTENTION = (
         widths=Widths.EDGES,
     ),
     Recipe(
+        "laws",
+        "Mild numbers that stay normal under exact changes (signs, powers of two, moved pages): every law applies.",
+        k=Plane(low=-4, high=1),
+        v=Plane(low=-4, high=1),
+        q=Query(exponent=0, aim=Aim.CLIMB),
+        pages=Pages.PATCHY,
+        laws=True,
+    ),
+    Recipe(
         "captured",
         "q, K and V of a real model after rope (--capture FILE): outlier channels no generator here would draw.",
     ),
@@ -209,16 +240,23 @@ _PACK = (
     Recipe(
         "pack_ties",
         "Blocks whose largest magnitude occurs with both signs: the element met first decides the sign of the scale.",
+        pages=Pages.IN_ORDER,
         operation="kv_pack",
     ),
     Recipe(
         "pack_halfway",
-        "Values that lie exactly between two codes, and one float32 step beside: ties to even, no reciprocal.",
+        "Values between two codes, scales between two FP16 ones, exactly or a float32 step beside: roundings count.",
         operation="kv_pack",
     ),
     Recipe(
         "pack_sparse",
         "All-zero groups and groups of one non-zero element, zeros of both signs; rows of absent pages are left out.",
+        pages=Pages.ABSENT,
+        operation="kv_pack",
+    ),
+    Recipe(
+        "pack_lost",
+        "NaN, infinities, scales beyond FP16 and rows of subnormals: each counted once, no neighbour's byte changed.",
         pages=Pages.ABSENT,
         operation="kv_pack",
     ),

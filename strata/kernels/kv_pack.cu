@@ -30,7 +30,8 @@ DEVICE bool find(Row& r, const i32* steps, const i32* table, i32 rows, i32 kv_he
   return r.target >= 0;
 }
 
-// `lost` counts values that a format cannot hold: not finite, or too large for a binary16 scale.
+// `lost` counts values that a format cannot hold: not finite, or too large for a binary16 scale. The first
+// are packed as +0 (FP16: stored as they are), so that they change no other value.
 extern "C" __global__ void __launch_bounds__(kWarps * 32)
     kv_pack_fp16(const float* __restrict__ x, const i32* __restrict__ steps, const i32* __restrict__ table,
                  u16* __restrict__ pool, i32* __restrict__ lost, i32 rows, i32 kv_heads, i32 first_cell, i32 page_size) {
@@ -63,9 +64,9 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
   }
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
+    if (!finite(v[i])) v[i] = 0.0f, ++bad;
     const u32 magnitude = float_to_bits(v[i]) & 0x7fffffffu;
-    if (finite(v[i])) largest[0] = magnitude > largest[0] ? magnitude : largest[0];
-    else ++bad;
+    largest[0] = magnitude > largest[0] ? magnitude : largest[0];
   }
   warp_max<8>(largest);
   const u16 bits = half_bits(__fdiv_rn(bits_to_float(largest[0]), 127.0f));
@@ -101,9 +102,9 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
   u32 largest[1] = {0};
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
+    if (!finite(v[i])) v[i] = 0.0f, ++bad;
     const u32 magnitude = float_to_bits(v[i]) & 0x7fffffffu;
-    if (finite(v[i])) largest[0] = magnitude > largest[0] ? magnitude : largest[0];
-    else ++bad;
+    largest[0] = magnitude > largest[0] ? magnitude : largest[0];
   }
   warp_max<4>(largest);
   // The first element of that magnitude lends its sign: its index is kept as 32 - index, above the sign.
@@ -122,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
   u32 bytes[4];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    int code = __float2int_rz(__fadd_rn(__fmul_rn(v[i], inverse), 8.5f));
+    int code = __float2int_rz(__fadd_rn(__fmul_rn(v[i], inverse), 8.5f));   // 0 for the NaN of 0 times infinity
     code = code > 15 ? 15 : code < 0 ? 0 : code;
     bytes[i % 4] = i < 4 ? static_cast<u32>(code) : bytes[i % 4] | static_cast<u32>(code) << 4;
   }

@@ -13,9 +13,14 @@ Q4_0 rotates K, V and q and turns the output back; K8V4 rotates V alone.
 
 FP16: x to nearest even.
 
-A value that is not finite, or a group whose scale overflows binary16, is counted in `lost` and never silently
-stored: such a value takes no part in its group's scale, and its code is unspecified. A caller that gets lost > 0
-must not use the rows.
+Every value that is not finite, and every value of a group whose scale overflows binary16, is counted in `lost`; a
+caller that gets lost > 0 must not use the rows. Their bytes are specified all the same: INT8 and Q4_0 pack a value
+that is not finite as they pack +0, so the rest of its group keeps its bytes; an overflowed scale is stored as
+infinity, with the codes of the formulas above, where x / infinity is 0; FP16 stores an infinity as it is and every
+NaN as 7fff. The rotation spreads such a value over its row, which is then stored as zeros and counted whole.
+
+Below 2^-125 the 1/d of Q4_0 is infinite: such a block has codes 15, 0 and, where x is 0 as well, 0 again (0 times
+infinity is a NaN, which converts to 0); gguf's bytes differ there. Its stored scale is 0, so every code means zero.
 """
 
 from __future__ import annotations

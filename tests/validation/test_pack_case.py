@@ -19,7 +19,7 @@ from validation import pack_case, planes
 from validation.cases import Case
 from validation.findings import Findings
 from validation.pack_case import ROTATED, Packing, same_pool
-from validation.recipes import of_operation
+from validation.recipes import Pages, find, of_operation
 from validation.reference import kv_pack as reference
 from validation.runner import settle
 from validation.settings import Settings
@@ -80,7 +80,7 @@ def failed(found: Findings) -> set[str]:
 @pytest.mark.parametrize(("cells", "page_size"), [(70, 4), (1, 1), (2, 64), (3, 16)])
 def test_the_definition_passes_exactly(name: str, mode: str, cells: int, page_size: int) -> None:
     found = run(case=replace(CASE, recipe=name, context=cells, page_size=page_size), mode=mode)
-    if cells < 64 and name == "pack_sparse":
+    if cells < 64 and find(name).pages is Pages.ABSENT:
         return  # no resident page: nothing is stored, and nothing may be
     assert failed(found) == set()
     assert settle(found.checks) is Verdict.EXACT
@@ -144,6 +144,8 @@ def test_lost_values_guards_and_witnesses_are_checked() -> None:
         return replace(GOOD, pack=lambda *a, **k: pack(*a, **k)._replace(**fields))
 
     assert failed(run(with_(lost=1))) == {"lost"}
+    silent = replace(GOOD, append=lambda *a, **k: append(*a, **k)._replace(lost=0))
+    assert failed(run(silent, replace(CASE, recipe="pack_lost"))) == {"lost in parts"}
     assert failed(run(with_(guards_ok=False))) == {"guards"}
     assert failed(run(with_(witnesses=[]))) == {"witness"}
     fp16 = run(case=replace(CASE, recipe="pack_decades"), mode="fp16")

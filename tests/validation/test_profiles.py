@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from strata.executors.base import StrataError
+from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import PATHS, select
 from strata.kernels.pool import GROUPS
 from validation import profiles
 from validation.cases import Case
+from validation.pools import TILES, page_table
 from validation.profiles import Entry
 from validation.recipes import RECIPES, find
 
@@ -43,6 +45,37 @@ def test_quick_runs_checked_and_fast_builds_and_both_schedules() -> None:
     for path in ATTENTION:
         assert any(job.path == path and job.schedule is not None for job in jobs)
     assert all(job.schedule is None for job in profiles.plan(ATTENTION, profiles.quick(1), lanes=False))
+
+
+@pytest.mark.parametrize("name", profiles.PROFILES)
+def test_the_laws_are_planned_once_a_path_small_and_checked(name: str) -> None:
+    jobs = [job for job in profiles.plan(ATTENTION, LISTS[name](1), lanes=True) if find(job.case.recipe).laws]
+    assert [job.path for job in jobs] == sorted(ATTENTION, key=lambda path: path.mode)
+    for job in jobs:
+        assert job.flavor == "checked"
+        # More than two chunks of each path, and the last one unfinished.
+        assert 2 * max(TILES) < job.case.context - job.case.queries + 1
+        assert all(job.case.context % tile for tile in TILES)
+
+
+def test_quick_has_a_second_batch_of_the_baseline_in_every_mode_and_a_checked_build() -> None:
+    jobs = [job for job in profiles.plan(ATTENTION, profiles.quick(1), lanes=True) if job.flavor == "checked"]
+    batched = [job for job in jobs if job.case.queries > BATCH and job.case.queries % BATCH]
+    assert {job.path for job in batched} == set(ATTENTION)
+
+
+def test_quick_has_pools_whose_rows_need_more_than_16_bits() -> None:
+    for entries, operation in ((profiles.quick(1), "prompt_attention"), (profiles.pack_entries(1, "quick"), "kv_pack")):
+        large = [e for e in entries if e.case.page_size > max(profiles.PAGE_SIZES)]
+        assert [find(entry.case.recipe).operation for entry in large] == [operation]
+        case = large[0].case
+        table, _ = page_table(case.stream("pages"), find(case.recipe).pages, case.context, case.page_size)
+        assert table[0] * case.n_head_kv * case.page_size >= 1 << 16
+
+
+def test_in_quick_the_table_in_order_ends_with_a_ragged_page() -> None:
+    (case,) = [entry.case for entry in profiles.quick(1) if entry.case.recipe == "in_order"]
+    assert case.context % case.page_size != 0
 
 
 def test_full_has_the_published_sizes() -> None:

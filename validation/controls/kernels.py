@@ -52,9 +52,10 @@ ALL_CHECKS = (
     "repeat",
     "baseline guards",
     "baseline witness",
+    "certificate",
     "bound",
-    "mean",
     "agreement",
+    "certified",
     "baseline bound",
     "self",
 )
@@ -213,7 +214,7 @@ def _timing(edited: str) -> dict[str, Operation]:
     }
 
 
-_NUMBERS = ("bound", "mean", "agreement")
+_NUMBERS = ("bound", "agreement", "certified")
 _PREDICTED = partial(Settings, predict="all", predictor=lambda rule: LANES)
 _CARD = StubCard()
 

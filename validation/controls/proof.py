@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from validation.controls import data, judgements, kernels, runs, values
+from validation.controls import data, enclosures, judgements, kernels, runs, values
 from validation.controls.control import Answer, Control, answer
 
 #: What makes the controls, by what they are about. Each must have some, or the proof fails.
@@ -20,6 +20,7 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "combined verdicts": judgements.combining,
     "settled verdicts": judgements.settling,
     "gates": judgements.gating,
+    "enclosures": enclosures.enclosing,
     "battery": judgements.probing,
     "witness": judgements.witnessing,
     "stored pools": judgements.pools,

@@ -13,6 +13,8 @@ from validation import runner
 from validation.cases import Case
 from validation.controls.control import Answer, Control
 from validation.controls.stand_in import StubExecutor, healthy
+from validation.ledger import Drift
+from validation.ledger_review import Review
 from validation.runner import Job, Station
 from validation.settings import Settings
 
@@ -20,6 +22,10 @@ _RIGHT, _WRONG = Answer("one", "EXACT", "EXACT"), Answer("two", "EXACT", "EXCEED
 #: A case that costs next to nothing: one query of an empty pool.
 _CASE = Case("all_absent", 1, 1, 1, 1, n_head_kv=1, group=4)
 _PATH = PATHS["prompt_attention/fp16/sm80"]
+
+#: What the ledger says: nothing, and that a family moved.
+AGREES = Review(reason="a control")
+MOVED = Review(1, drifts=(Drift((_PATH.name, "all_absent"), "bound max", 1.0, 0.5),))
 
 #: name, planned cases, verdicts of those that ended, controls asked, verdict of the run, exit status.
 RUNS: tuple[tuple[str, int, tuple[str, ...], tuple[Answer, ...], str, int], ...] = (
@@ -53,16 +59,33 @@ def run_level() -> Iterator[Control]:
     # The command imports this package; by the time a control is asked both are there.
     from validation import parity
 
-    def ask(planned: int, verdicts: Sequence[str], controls: Sequence[Answer]) -> str:
+    def ask(
+        planned: int,
+        verdicts: Sequence[str],
+        controls: Sequence[Answer],
+        held: Review | None = AGREES,
+        readings: Sequence[str] = (),
+    ) -> str:
         nowhere: Any = None
         run = parity.Run([], [Job(_CASE, _PATH)] * planned, nowhere, Settings(), None, controls=controls)
-        for verdict in verdicts:
-            run.add({"verdict": verdict})
+        run.review = held
+        for index, verdict in enumerate(verdicts):
+            checks = [
+                {"name": "prediction", "verdict": "EXACT", "figures": {"readings": [reading]}}
+                for reading in readings[index : index + 1]
+            ]
+            run.add({"path": _PATH.name, "case": str(index), "verdict": verdict, "checks": checks})
         return f"{run.verdict.value}, passed {run.passed}, exit {run.status}"
 
     for name, planned, verdicts, controls, verdict, status in RUNS:
         said = f"{verdict}, passed {status == 0}, exit {status}"
         yield Control(f"run/{name}", partial(ask, planned, verdicts, controls), said)
+    right = partial(ask, 2, ("EXACT", "EXACT"), (_RIGHT,))
+    yield Control("run/a family of the ledger moved", partial(right, MOVED), "EXACT, passed False, exit 1")
+    yield Control("run/nothing was held against the ledger", partial(right, None), "EXACT, passed False, exit 1")
+    for name, second, passed in (("one reading", "sm_75", True), ("two readings", "sm_75_block4", False)):
+        asked = partial(right, readings=("sm_75", second))
+        yield Control(f"run/{name}", asked, f"EXACT, passed {passed}, exit {int(not passed)}")
     yield Control("run/a planned seed", partial(_seeds, parity.plan_entries), "{'40'} {'41'}")
     yield Control("run/every job is run", _jobs, "3 run, 3 ended with their own result, 3 results")
 

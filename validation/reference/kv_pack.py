@@ -8,6 +8,9 @@ first (the rule of ggml and of the `gguf` package); `d = m / -8` in float32, `id
 0), `code = clamp(trunc(x * id + 8.5), 0, 15)`, product and sum each rounded to float32 (as in `gguf`
 from 0.18 on); stored are `fp16(d)` and the codes, element j in the low nibble of byte j and j + 16 in its high nibble.
 
+A value that is not finite is packed as +0 by INT8 and Q4_0; FP16 keeps infinities and stores every NaN as 7fff. A
+Q4_0 code that comes out as NaN (0 times an infinite 1 / d, below 2**-125) is 0.
+
 Every operation used is correctly rounded by IEEE 754, so these bytes are the same everywhere.
 """
 
@@ -23,17 +26,24 @@ Q4_BYTES = 18
 Q4_ZERO = 8
 Q4_ROW = HEAD_DIM // Q4_BLOCK * Q4_BYTES
 
+#: The bits that a computed NaN has on a card.
+HALF_NAN = 0x7FFF
+SINGLE_NAN = 0x7FFFFFFF
+
 
 def _float32(x: np.ndarray, group: int) -> np.ndarray:
     if x.dtype != np.float32 or x.shape[-1] % group:
         raise ValueError(f"got {x.dtype} {x.shape}, expected float32 [..., multiple of {group}]")
-    return x.reshape(*x.shape[:-1], x.shape[-1] // group, group)
+    held = np.where(np.isfinite(x), x, np.float32(0))
+    return held.reshape(*x.shape[:-1], x.shape[-1] // group, group)
 
 
 def pack_fp16(x: np.ndarray) -> np.ndarray:
-    """float16 array of the shape of `x` (float32): each element rounded to nearest even."""
-    with np.errstate(over="ignore"):
-        return x.astype(np.float16)
+    """float16 array of the shape of `x` (float32): each element rounded to nearest even, NaN to 7fff."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        half = x.astype(np.float16)
+    half.view(np.uint16)[np.isnan(x)] = HALF_NAN
+    return half
 
 
 def pack_int8(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -55,8 +65,10 @@ def pack_q4_0(x: np.ndarray) -> np.ndarray:
     blocks = _float32(x, Q4_BLOCK)
     place = np.abs(blocks).argmax(axis=-1, keepdims=True)
     d = np.take_along_axis(blocks, place, axis=-1) / np.float32(-8)
-    inverse = np.where(d == 0, np.float32(0), np.float32(1) / np.where(d == 0, np.float32(1), d))
-    codes = np.clip(np.trunc(blocks * inverse + np.float32(8.5)), 0, 15).astype(np.uint8)
+    with np.errstate(over="ignore", invalid="ignore"):
+        inverse = np.where(d == 0, np.float32(0), np.float32(1) / np.where(d == 0, np.float32(1), d))
+        steps = np.trunc(blocks * inverse + np.float32(8.5))
+    codes = np.clip(np.where(np.isnan(steps), np.float32(0), steps), 0, 15).astype(np.uint8)
     out = np.empty((*blocks.shape[:-1], Q4_BYTES), dtype=np.uint8)
     with np.errstate(over="ignore", under="ignore"):
         out[..., :2] = d.astype("<f2").view(np.uint8)
@@ -98,11 +110,14 @@ def hadamard32(x: np.ndarray) -> np.ndarray:
     """float32 [..., 256]: the same transform in the arithmetic that stored rows are defined by.
 
     Each element is multiplied by 1/16, then index bits 0 to 7 are combined in that order, the pair
-    (a, b) giving (a + b, a - b), every operation rounded to float32.
+    (a, b) giving (a + b, a - b), every operation rounded to float32. A NaN is 7fffffff.
     """
     if x.dtype != np.float32:
         raise ValueError(f"dtype is {x.dtype}, expected float32")
-    return _butterflies(x * np.float32(1 / 16))
+    with np.errstate(invalid="ignore"):
+        turned = _butterflies(x * np.float32(1 / 16))
+    turned.view(np.uint32)[np.isnan(turned)] = SINGLE_NAN
+    return turned
 
 
 def _butterflies(x: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from strata.executors.lanes import LanesExecutor
 from strata.kernels import kv_pack
 from strata.kernels.paths import MODES
 from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool
+from validation import pack_values, planes
 from validation.bounds import kv_pack as bounds
 from validation.draws import Stream, power_of_two
 from validation.reference import kv_pack as reference
@@ -378,6 +379,20 @@ def test_q4_0_counts_every_value_of_a_row_that_is_not_finite(checked: LanesExecu
     assert packed.lost == HEAD_DIM
     clean = one_plane(checked, "q4_0", np.where(np.isnan(x), np.float32(0), x))
     assert np.array_equal(packed.pool.k[[0, 2]], clean.pool.k[[0, 2]])
+
+
+@pytest.mark.parametrize("mode", ["fp16", "int8", "q4_0"])
+def test_stored_bytes_beside_lost_values_are_those_of_the_definition(checked: LanesExecutor, mode: str) -> None:
+    form = MODE_FORMATS[mode][0]
+    x = pack_values.draw("pack_lost", Stream.of(5, "lost"), 60, 1)[:, 0]
+    packed = one_plane(checked, mode, x)
+    turned = reference.hadamard32(x) if form == "q4_0" else x
+    want = planes.pack(turned[:, None], form)
+    assert np.array_equal(packed.pool.k[:, 0, 0].view(np.uint8), want.data[:, 0].view(np.uint8))
+    if want.scale is not None:
+        assert packed.pool.k_scale is not None
+        assert np.array_equal(bits(packed.pool.k_scale[:, 0, 0]), bits(want.scale[:, 0]))
+    assert packed.lost == reference.lost(turned, form) > 0
 
 
 def test_lost_does_not_count_rows_of_absent_pages(checked: LanesExecutor) -> None:

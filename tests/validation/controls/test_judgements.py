@@ -73,7 +73,7 @@ def test_gates_on_a_broken_comparator_are_told(name: str, monkeypatch: pytest.Mo
     assert wrong(judgements.gating) | wrong(judgements.probing)
 
 
-@pytest.mark.parametrize("gate", ["bound", "mean", "gate 1", "gate 2", "agreement"])
+@pytest.mark.parametrize("gate", ["bound", "gate 1", "gate 2", "agreement"])
 def test_a_gate_that_is_left_out_is_told(gate: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gates = judge.gates
     monkeypatch.setattr(judge, "gates", lambda *a: [check for check in gates(*a) if check.name != gate])
@@ -84,13 +84,6 @@ def test_gate_1_against_the_path_itself_is_told(monkeypatch: pytest.MonkeyPatch)
     plain = bounds.accuracy
     monkeypatch.setattr(bounds, "accuracy", lambda old, ref: 1000 * plain(old, ref))
     assert any("published" in name for name in wrong(judgements.gating))
-
-
-@pytest.mark.parametrize("factor", [0.25, 2.0])
-def test_a_mean_of_another_ratio_is_told(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = bounds.mean_ratio
-    monkeypatch.setattr(bounds, "mean_ratio", lambda *a: factor * plain(*a))
-    assert any(name.startswith("mean_ratio/") for name in wrong(judgements.gating))
 
 
 def test_an_anchor_that_holds_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,8 @@ def test_runs_come_to_what_they_must() -> None:
 
 def test_a_run_that_always_passes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parity.Run, "passed", property(lambda self: True))
-    assert len(wrong()) == sum(row[5] == 1 for row in runs.RUNS)
+    beside = {"run/a family of the ledger moved", "run/nothing was held against the ledger", "run/two readings"}
+    assert wrong() == {f"run/{row[0]}" for row in runs.RUNS if row[5] == 1} | beside
 
 
 def test_a_run_without_cases_or_with_fewer_than_planned_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

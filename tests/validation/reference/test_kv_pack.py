@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from validation.draws import Stream
 from validation.reference.kv_pack import (
     hadamard,
+    hadamard32,
     pack_fp16,
     pack_int8,
     pack_q4_0,
@@ -133,6 +134,32 @@ def test_unpack_int8_is_code_times_scale_exactly() -> None:
 def test_fp16_rounds_to_nearest_even_and_overflows_to_infinity() -> None:
     x = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, 65519.0, 65520.0, -(2.0**-25), 2.0**-24], np.float32)
     assert pack_fp16(x).view(np.uint16).tolist() == [0x3C00, 0x3C02, 0x7BFF, 0x7C00, 0x8000, 0x0001]
+
+
+def test_what_is_not_finite_is_packed_as_zero_and_kept_by_fp16() -> None:
+    x = Stream.of(1, "x").normals((3, 256))
+    x[0, :3], x[2, 255] = (np.nan, np.inf, -np.inf), np.nan
+    clean = np.where(np.isfinite(x), x, np.float32(0))
+    for got, want in zip(pack_int8(x), pack_int8(clean), strict=True):
+        assert np.array_equal(got.view(np.uint8), want.view(np.uint8))
+    assert np.array_equal(pack_q4_0(x), pack_q4_0(clean))
+    x.view(np.uint32)[2, 255] = 0xFFC01234  # a NaN of another sign and payload
+    half = pack_fp16(x).view(np.uint16)
+    assert half[0, :3].tolist() == [0x7FFF, 0x7C00, 0xFC00]
+    assert half[2, 255] == 0x7FFF
+    assert (hadamard32(x)[[0, 2]].view(np.uint32) == 0x7FFFFFFF).all()
+    assert np.isfinite(hadamard32(x)[1]).all()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_q4_0_codes_under_an_infinite_inverse(sign: int) -> None:
+    x = np.zeros((1, 32), np.float32)
+    x[0, 3], x[0, 20], x[0, 31] = sign * 2.0**-136, sign * 2.0**-140, -sign * 2.0**-149
+    row = pack_q4_0(x)[0]
+    assert row[:2].tolist() == [0, 0x80 if sign > 0 else 0]  # -2**-139 or 2**-139, which FP16 has as a zero
+    codes = [*(row[2:] & 15), *(row[2:] >> 4)]
+    assert [index for index, code in enumerate(codes) if code] == [31]
+    assert codes[31] == 15
 
 
 @given(SEEDS)

@@ -89,7 +89,7 @@ def _data() -> Iterator[Mutant]:
     yield _fault(
         "ids-behind-widths-on-a-cell",
         POOLS,
-        "    beyond = -(-case.context // case.page_size) * case.page_size\n",
+        "    beyond = logical * case.page_size if table_size > logical else case.context\n",
         "    beyond = 0\n",
         "Ids behind a row's width point at a cell that is there.",
     )
@@ -175,8 +175,8 @@ def _seeds() -> Iterator[Mutant]:
     yield _fault(
         "seed-of-packs-fixed",
         PROFILES,
-        "Entry(Case(name, seed, cells, 0, page_size, group=1))",
-        "Entry(Case(name, 1, cells, 0, page_size, group=1))",
+        "Case(name, seed, cells, 0, page_size, group=1) for",
+        "Case(name, 1, cells, 0, page_size, group=1) for",
         "Packing cases have seed 1.",
     )
     yield _fault(
@@ -341,8 +341,8 @@ def _dispatch() -> Iterator[Mutant]:
     yield _tested(
         "rule-of-any-card",
         "validation/predict.py",
-        "return rule if executor.capability is not None and rule in RULES else None",
-        'return rule if rule in RULES else "sm_90"',
+        "return (rule, *_RIVALS.get(rule, ())) if executor.capability is not None and rule in RULES else ()",
+        'return (rule, *_RIVALS.get(rule, ())) if rule in RULES else ("sm_90",)',
         "A card nobody measured is given a rule.",
         "test_predict",
     )
@@ -362,12 +362,12 @@ def _dispatch() -> Iterator[Mutant]:
         "Queries at edge widths have no reference.",
         "test_sampling",
     )
-    rerun = 'return f"{settings.invocation} --paths {path.name} --case {shlex.quote(case.text())}"'
+    rerun = 'return f"{settings.invocation} --paths {path.name} --case {shlex.quote(case.brief())}"'
     yield _tested(
         "rerun-of-all-paths",
         RUNNER,
         rerun,
-        'return f"{settings.invocation} --case {shlex.quote(case.text())}"',
+        'return f"{settings.invocation} --case {shlex.quote(case.brief())}"',
         "A rerun runs other paths as well.",
         "test_runner",
     )
@@ -375,7 +375,7 @@ def _dispatch() -> Iterator[Mutant]:
         "rerun-unquoted",
         RUNNER,
         rerun,
-        'return f"{settings.invocation} --paths {path.name} --case {case.text()}"',
+        'return f"{settings.invocation} --paths {path.name} --case {case.brief()}"',
         "A rerun's case falls apart in a shell.",
         "test_runner",
     )
