@@ -39,5 +39,5 @@ def test_a_rerun_is_one_path_and_one_case_in_a_shell() -> None:
     settings = replace(Settings(), invocation="python -m validation parity --seed 3")
     words = shlex.split(rerun_command(CASE, path, settings))
     assert words[:6] == ["python", "-m", "validation", "parity", "--seed", "3"]
-    assert words[6:] == ["--paths", path.name, "--case", CASE.text()]
+    assert words[6:-1] == ["--paths", path.name, "--case"]
     assert Case.parse(words[-1]) == CASE
