@@ -190,7 +190,9 @@ def test_recipes_change_what_they_promise() -> None:
 
     assert np.abs(q("huge_q")).max() > 2.0**60
     tiny = q("tiny_q")
-    assert np.abs(tiny).max() < 2.0**-127
+    loud_heads = np.arange(24) % 12 == 2
+    assert np.abs(tiny[:, ~loud_heads]).max() < 2.0**-127
+    assert 2.0**-117 < np.abs(tiny[1:, loud_heads]).max() < 2.0**-113
     assert not tiny[0].any()
     assert not tiny[:, 1].any()
     assert tiny[1, 0].any()
