@@ -197,8 +197,9 @@ _ATTENTION = (
     ),
     Recipe(
         "tiny_q",
-        "q near 2**-130, subnormals and whole zero rows: scaling q up neither overflows nor divides by zero.",
-        q=Query(exponent=-130, zero_rows=True),
+        "q near 2**-130, subnormals and whole zero rows, and a head near 2**-115, which 2**128 would raise: scaling q up "
+        "neither overflows nor divides by zero.",
+        q=Query(exponent=-130, loud=14, zero_rows=True),
     ),
     Recipe(
         "outlier_head",

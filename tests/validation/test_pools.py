@@ -44,7 +44,7 @@ def test_the_bytes_of_every_recipe_never_change() -> None:
     assert total.hexdigest() == BYTES
 
 
-BYTES = "1d8a0516985db80a9857f0814e694774d29b2c15df2d0fa1a54315480df18c8e"
+BYTES = "d22b6ba9dff8507c6c57380f9c712c8ab27a3d3157c34c613709b34f2eca41ed"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -190,7 +190,9 @@ def test_recipes_change_what_they_promise() -> None:
 
     assert np.abs(q("huge_q")).max() > 2.0**60
     tiny = q("tiny_q")
-    assert np.abs(tiny).max() < 2.0**-127
+    loud_heads = np.arange(24) % 12 == 2
+    assert np.abs(tiny[:, ~loud_heads]).max() < 2.0**-127
+    assert 2.0**-117 < np.abs(tiny[1:, loud_heads]).max() < 2.0**-113
     assert not tiny[0].any()
     assert not tiny[:, 1].any()
     assert tiny[1, 0].any()
