@@ -24,6 +24,9 @@ def documented() -> dict[str, tuple[int, int]]:
         assert step, line
         for name in re.findall(r"sm_\d+", names):
             found[name] = (int(step[1]), int(step[2]))
+            rival = re.search(r"rival reading says two of (\d+)", said)
+            if rival:
+                found[f"{name}_block{rival[1]}"] = (int(rival[1]), int(step[2]))
     return found
 
 
