@@ -197,8 +197,8 @@ _ATTENTION = (
     ),
     Recipe(
         "tiny_q",
-        "q near 2**-130, subnormals and whole zero rows, and a head near 2**-115, which 2**128 would raise: scaling q up "
-        "neither overflows nor divides by zero.",
+        "q near 2**-130, subnormals and whole zero rows, and one head near 2**-115: the power of two "
+        "that raises q exists for each of them, and none divides by zero.",
         q=Query(exponent=-130, loud=14, zero_rows=True),
     ),
     Recipe(

@@ -59,9 +59,11 @@ _FAULTS = (
     Mutant(
         "second-sum-not-cleared",
         PROMPT,
-        "for (int i = 0; i < 4; ++i) sum_here[i] = 0.0f;",
-        "for (int i = 0; i < 4; ++i) sum_here[i] = half == 0 ? 0.0f : raw[0][h][i];\n"
-        "            if (h == 0 && half == 0) mma_join();",
+        "            for (int i = 0; i < 4; ++i) sum_here[i] = 0.0f;",
+        "            for (int i = 0; i < 4; ++i) sum_here[i] = 0.0f;\n"
+        "            if (half == 1 && h == 0) mma_join();   // what the first 8 cells left is there\n"
+        "            if (half == 1)\n"
+        "              for (int i = 0; i < 4; ++i) sum_here[i] = raw[0][h][i];",
         "The accumulators of the second 8 cells start from where those of the first stand.",
         "prompt_attention/fp16/sm75",
         ("uniform",),

@@ -92,7 +92,7 @@ _FAULTS = (
         PROMPT,
         "return e < -100 ? -100 : e;",
         "return e;",
-        "For a tiny q the power of two that raises it does not exist.",
+        "A q near 2^-115 is raised by 2^128, which is infinity.",
         "prompt_attention/int8/sm75",
         ("tiny_q",),
     ),

@@ -111,13 +111,12 @@ _FAULTS = (
         ("absent_pages",),
     ),
     Mutant(
-        "masked-weight-one",
+        "weight-one-without-maximum",
         PROMPT,
         "score[i] = masked[i] ? 0.0f : exp2_not_positive(",
         "score[i] = maximum == bits_to_float(kMinusInfinity) ? 1.0f : exp2_not_positive(",
-        "Guarded against NaN the wrong way: in a chunk without a resident cell all cells weigh 1.",
-        "prompt_attention/q4_0/sm80",
-        ("all_absent", "absent_pages"),
+        "Guarded against minus infinity the wrong way: a head whose scores are all NaN gets the mean of V.",
+        tests=_NAN_TESTS,
     ),
     Mutant(
         "no-division-guard",
