@@ -228,7 +228,7 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     if proof.failed(record.controls):
         return _void(record, console)
     try:
-        with Reporter(console, len(jobs)) as reporter, Prebuild(jobs, stations) as built:
+        with Reporter(console, len(jobs)) as reporter, Prebuild(jobs, stations, settings.predict != "none") as built:
             run_jobs(
                 jobs,
                 lambda job: built.wait(job, stations.of(job, rerun)),

@@ -1,4 +1,4 @@
-"""Compiles the kernels of planned jobs ahead of them, on all cores: on lanes a build takes seconds."""
+"""Compiles the kernels of planned jobs for lanes ahead of them, on all cores: a build takes seconds."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from types import TracebackType
 from strata.executors.base import Executor, Kernel, StrataError
 from strata.kernels.paths import PATHS
 from validation.operations import ATTENTION
+from validation.predict import DEFAULT_RULE
 from validation.runner import Job, Station
 from validation.stations import Stations
 
@@ -26,19 +27,24 @@ def kernels_of(job: Job) -> Iterator[Kernel]:
 class Prebuild:
     """Builds in the background, in the order of the jobs; use as a context manager."""
 
-    def __init__(self, jobs: Sequence[Job], stations: Stations) -> None:
+    def __init__(self, jobs: Sequence[Job], stations: Stations, predict: bool = False) -> None:
+        """predict: on a card, build what lanes need to predict the jobs' bits."""
         self._pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
         self._building: dict[tuple[str, Kernel], Future[object]] = {}
-        if not stations.lanes:
+        self._lanes = stations.lanes
+        if not self._lanes and not predict:
             return
         for job in jobs:
-            station = stations.of(job, ())
             with suppress(StrataError):  # an unknown geometry is said by its case
+                # What is compiled depends on no rule, so the predictions of all of them find it.
+                executor = stations.of(job, ()).executor if self._lanes else stations.predictor(DEFAULT_RULE)
                 for kernel in kernels_of(job):
-                    self._submit(job, station.executor, kernel)
+                    self._submit(self._key(job, kernel), executor, kernel)
 
-    def _submit(self, job: Job, executor: Executor, kernel: Kernel) -> None:
-        key = (job.flavor, kernel)
+    def _key(self, job: Job, kernel: Kernel) -> tuple[str, Kernel]:
+        return (job.flavor if self._lanes else "predict", kernel)
+
+    def _submit(self, key: tuple[str, Kernel], executor: Executor, kernel: Kernel) -> None:
         if key not in self._building:
             self._building[key] = self._pool.submit(executor.build, kernel)
 
@@ -46,7 +52,7 @@ class Prebuild:
         """`station`, once the kernels of its job are built. A build that failed fails again in its case."""
         with suppress(StrataError):
             for kernel in kernels_of(job):
-                future = self._building.get((job.flavor, kernel))
+                future = self._building.get(self._key(job, kernel))
                 if future is not None:
                     future.exception()
         return station

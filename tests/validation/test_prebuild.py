@@ -79,3 +79,24 @@ def test_leaving_early_does_not_wait_for_what_is_left() -> None:
     except KeyboardInterrupt:
         pass
     assert threading.active_count() <= before + 8
+
+
+def test_on_a_card_what_predictions_need_is_built_when_they_are_asked_for() -> None:
+    built: list[Kernel] = []
+
+    def open_(name: str, **options: Any) -> StubExecutor:
+        if name != "lanes":
+            return StubCard()
+        builder = Builder()
+        builder.built = built
+        return builder
+
+    where = Stations("auto", open=open_)
+    with Prebuild(JOBS, where):
+        pass
+    assert built == []
+    with Prebuild(JOBS, where, predict=True) as ahead:
+        for job in JOBS:
+            ahead.wait(job, where.of(job, []))
+            assert set(kernels_of(job)) <= set(built)
+    assert len(built) == len({kernel for job in JOBS for kernel in kernels_of(job)})
