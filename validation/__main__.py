@@ -15,7 +15,7 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
-from validation import fuzz, parity
+from validation import fuzz, parity, static
 from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
 from validation.recipes import RECIPES
@@ -78,6 +78,13 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
     )
+    static.add_arguments(
+        commands.add_parser(
+            "static",
+            help="registers, shared memory, spills and instructions",
+            description=static.__doc__,
+        )
+    )
     commands.add_parser("paths", help="list every path with its baseline")
     commands.add_parser("recipes", help="list every recipe with its motivation")
     return top
@@ -111,6 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return parity.run(options, words, console)
         if options.command == "fuzz":
             return fuzz.run(options, console)
+        if options.command == "static":
+            return static.run(options, console)
         return _list(options.command, console)
     except StrataError as error:
         print(f"error: {error}", file=sys.stderr)
