@@ -1,4 +1,4 @@
-"""Proves Strata's kernels: `python -m validation parity`, and the lists of paths and recipes."""
+"""Proves Strata's kernels: `python -m validation parity`, what proves the proof, and the lists of paths and recipes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
-from validation import fuzz, parity, static
+from validation import fuzz, ledger_command, parity, profiles, soak, static
+from validation.controls import proof
 from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
 from validation.recipes import RECIPES
@@ -44,13 +45,17 @@ def parser() -> argparse.ArgumentParser:
     )
     what = run.add_argument_group("what is run")
     what.add_argument("--paths", default=parity.DEFAULT_PATHS, metavar="GLOB", help="paths (default: %(default)s)")
-    what.add_argument("--profile", choices=PROFILES, default="quick", help="list of cases (default: %(default)s)")
+    what.add_argument(
+        "--profile", choices=PROFILES, help=f"list of cases (default: {parity.DEFAULT_PROFILE}; not with --case)"
+    )
     what.add_argument("--context", type=_whole, metavar="N", help="run one size instead of a profile: cells")
     what.add_argument("--queries", type=_whole, metavar="N", help="queries of that size (default: min(512, context))")
     what.add_argument("--recipe", metavar="NAME", help="only this recipe (see `recipes`)")
     what.add_argument("--case", metavar="TEXT", help="one case in its text form, as a failing verdict prints it")
     what.add_argument("--capture", type=FilePath, metavar="FILE", help="captured model data; adds recipe `captured`")
-    what.add_argument("--seed", type=_whole, default=1, metavar="N", help="seed of all cases (default: %(default)s)")
+    what.add_argument(
+        "--seed", type=_whole, metavar="N", help=f"seed of all cases (default: {profiles.SEED}; not with --case)"
+    )
     where = run.add_argument_group("where it runs")
     where.add_argument("--executor", choices=EXECUTORS, default="auto", help="auto takes a card when there is one")
     where.add_argument("--target", metavar="ARCH", help="cuda: image to build, e.g. sm_75 (default: the card's own)")
@@ -85,6 +90,20 @@ def parser() -> argparse.ArgumentParser:
             description=static.__doc__,
         )
     )
+    soak.add_arguments(
+        commands.add_parser(
+            "soak",
+            help="many healthy runs of small cases with fresh seeds: is there a false alarm?",
+            description=soak.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
+    ledger_command.add_arguments(
+        commands.add_parser(
+            "ledger", help="how much of their bounds the kernels use", description=ledger_command.__doc__
+        )
+    )
+    commands.add_parser("controls", help="wrong numbers, kernels, data and runs that the harness must refuse")
     commands.add_parser("paths", help="list every path with its baseline")
     commands.add_parser("recipes", help="list every recipe with its motivation")
     return top
@@ -120,6 +139,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return fuzz.run(options, console)
         if options.command == "static":
             return static.run(options, console)
+        if options.command == "soak":
+            return soak.run(options, console)
+        if options.command == "ledger":
+            return ledger_command.run(options, console)
+        if options.command == "controls":
+            return proof.run(console)
         return _list(options.command, console)
     except StrataError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -10,19 +10,22 @@ import numpy as np
 
 from strata.executors.base import Executor, Witness
 from strata.kernels.paths import PATHS, Path
-from validation import judge
+from validation import judge, laws, promises
 from validation.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.captured_case import build_captured
 from validation.cases import Case, CaseError
+from validation.certificate import Certificate, NotFiniteError, certify
+from validation.enclosure import certificate, certified
 from validation.findings import Findings
 from validation.operations import ATTENTION, Operation, device_milliseconds
-from validation.path_bound import bound
+from validation.path_bound import kernel_bound, reference_bound
 from validation.pools import Inputs, build
-from validation.predict import rule_for
+from validation.predict import rules_for
+from validation.recipes import find
 from validation.reference.prompt_attention import Reference, attend
 from validation.sampling import rows_of, sampled
 from validation.settings import Settings
-from validation.verdict import Check, Verdict, holds, identical, written
+from validation.verdict import AXES, Check, Verdict, holds, identical, written
 
 #: On lanes a larger case (in cells times query heads) is repeated on its sampled queries only.
 REPEAT_LIMIT = 1 << 22
@@ -41,6 +44,10 @@ class Memo:
             self._held[kind] = (key, make())
         return self._held[kind][1]
 
+    def forget(self, kind: str) -> None:
+        """Make the value of a kind anew next time."""
+        self._held.pop(kind, None)
+
 
 def run(
     case: Case,
@@ -57,6 +64,8 @@ def run(
     operation = operations[path.operation]
     with found.timed("data"):
         inputs: Inputs = memo.get("inputs", (case, path.mode), lambda: make_inputs(case, path, executor, settings))
+        # Not kept in the memo: it is what tells that the memo gave this case's inputs.
+        found.checks.append(promises.kept(case, path.mode, inputs))
     rows = sampled(inputs.widths)
     with found.timed("new"):
         first = operation.run(executor, path, inputs)
@@ -65,7 +74,7 @@ def run(
         found.checks.append(holds("shape", False, f"the output's shape is {new.shape}, expected {inputs.q.shape}"))
         return found
     found.checks += [
-        written("written", new),
+        written("written", new, axes=AXES),
         holds("guards", first.guards_ok, "memory around a buffer was overwritten"),
         _witness("witness", case, path, executor, operation, first.witnesses),
     ]
@@ -84,10 +93,11 @@ def run(
             _witness("baseline witness", case, base, executor, operations[base.operation], second.witnesses),
         ]
     with found.timed("prediction"):
-        found.checks += _predict("prediction", inputs, rows, new, path, executor, settings, operation)
+        checks, predicted = _predict("prediction", inputs, rows, new, path, executor, settings, operation)
+        found.checks += checks
         if base is not None and old is not None:
             basis = operations[base.operation]
-            found.checks += _predict("baseline prediction", inputs, rows, old, base, executor, settings, basis)
+            found.checks += _predict("baseline prediction", inputs, rows, old, base, executor, settings, basis)[0]
     with found.timed("reference"):
         reference: Reference = memo.get(
             "reference",
@@ -95,15 +105,37 @@ def run(
             lambda: attend(inputs.q, inputs.pool, inputs.ids, inputs.steps, rows),
         )
     with found.timed("bound"):
-        base_bound = memo.get("bound", (case, base), lambda: bound(base, inputs, reference, executor)) if base else None
-        published = case.queries >= PUBLISHED_QUERIES
-        truth = judge.Truth(reference, bound(path, inputs, reference, executor), base_bound, published)
+        key = (case, path.mode)
+        own: np.ndarray = memo.get("reference bound", key, lambda: reference_bound(inputs, reference))
+        limit = kernel_bound(path, inputs, reference, own, executor)
+        base_limit: np.ndarray | None = None
+        if base is not None:
+            base_limit = memo.get(
+                "baseline bound", (case, base), lambda: kernel_bound(base, inputs, reference, own, executor) + own
+            )
+        truth = judge.Truth(reference, limit + own, base_limit, case.queries >= PUBLISHED_QUERIES, predicted)
+    with found.timed("certificate"):
+        try:
+            proof: Certificate = memo.get("certificate", key, lambda: certify(case, inputs, rows))
+            enclosures = [*proof.sampled, proof.at(*judge.worst(new[rows], truth))]
+        except NotFiniteError as error:
+            found.checks.append(Check("certificate", Verdict.VOID, str(error)))
+            return found
+        found.checks.append(certificate(reference.out, own, enclosures))
+        if not found.checks[-1].verdict.passes:  # nothing that follows would say anything about the path
+            return found
     with found.timed("verdict"):
+        found.checks = [judge.placed(check, truth) for check in found.checks]
         found.checks += judge.gates(new, old, truth)
+        found.checks.append(certified("certified", new[rows], limit, enclosures))
         if old is not None:
             found.checks.append(judge.anchor(old, truth))
         found.checks.append(judge.battery(old, truth))
         found.figures |= judge.figures(new, old, reference)
+    if find(case.recipe).laws:
+        with found.timed("laws"):
+            ground = laws.ground(path, inputs, new, executor)
+            found.checks += laws.checks(ground, lambda changed: operation.run(executor, path, changed).out)
     if settings.reps:
         with found.timed("timing"):
             _time(found, inputs, (path, new), (base, old), executor, settings.reps, operations)
@@ -166,7 +198,7 @@ def _repeat(
     part = inputs if whole else rows_of(inputs, rows)
     again = operation.run(settings.twin or executor, path, part).out
     labels = () if whole else (rows,)
-    check = identical("repeat", again, new if whole else new[rows], labels=labels)
+    check = identical("repeat", again, new if whole else new[rows], labels=labels, axes=AXES)
     return replace(check, figures=check.figures | {"whole": whole, "other_schedule": settings.twin is not None})
 
 
@@ -179,16 +211,28 @@ def _predict(
     executor: Executor,
     settings: Settings,
     operation: Operation,
-) -> list[Check]:
-    """The bits that lanes expect of the card. No check when none was asked for or on lanes itself."""
+) -> tuple[list[Check], np.ndarray | None]:
+    """The bits that lanes expect of the card, and those of the sampled queries. No check when none was asked for
+    or on lanes itself.
+
+    Where the card has several readings, the output must be one of them bit for bit; a failure is said of the nearest.
+    """
     if settings.predict == "none" or executor.name == "lanes":
-        return []
-    rule = rule_for(path, executor)
-    if rule is None or settings.predictor is None:
-        reason = "no rule is established for this card" if rule is None else "lanes cannot run here"
-        return [Check(name, Verdict.INCONCLUSIVE, reason)]
+        return [], None
+    rules = rules_for(path, executor)
+    if not rules or settings.predictor is None:
+        reason = "lanes cannot run here" if rules else "no rule is established for this card"
+        return [Check(name, Verdict.INCONCLUSIVE, reason)], None
     whole = settings.predict == "all" or len(rows) == len(new)
-    part = inputs if whole else rows_of(inputs, rows)
-    expected = operation.run(settings.predictor(rule), path, part).out
-    check = identical(name, new if whole else new[rows], expected, labels=() if whole else (rows,))
-    return [replace(check, figures=check.figures | {"rule": rule, "all_bits": whole and name == "prediction"})]
+    part, labels = (inputs, ()) if whole else (rows_of(inputs, rows), (rows,))
+    expected = {rule: operation.run(settings.predictor(rule), path, part).out for rule in rules}
+    got = new if whole else new[rows]
+    checks = {rule: identical(name, got, out, labels=labels, axes=AXES) for rule, out in expected.items()}
+    rule = min(rules, key=lambda each: checks[each].figures.get("differing", got.size + 1))
+    figures = checks[rule].figures | {"rule": rule, "all_bits": whole and name == "prediction"}
+    reason = checks[rule].reason
+    if len(rules) > 1:
+        figures["readings"] = [each for each in rules if checks[each].verdict is Verdict.EXACT]
+        reason = reason and f"no reading of the card, nearest {rule}: {reason}"
+    sample = expected[rule][rows] if whole else expected[rule]
+    return [replace(checks[rule], reason=reason, figures=figures)], sample

@@ -1,7 +1,8 @@
 """A case: everything that decides the bytes of its inputs, as data with a one-line text form.
 
 The text form, for example `recipe=uniform seed=7 context=64 queries=8 page=4 kv=2 group=12 top=2051`,
-is what a failing verdict prints and what `python -m validation parity --case '...'` takes.
+is what a run records and what `python -m validation parity --case '...'` takes; a failing verdict
+prints it without its usual sizes.
 """
 
 from __future__ import annotations
@@ -86,6 +87,11 @@ class Case:
         words += [f"{key}={getattr(self, name)}" for key, name in _FIELDS.items()]
         words += [f"{key}={value}" for key, value in self.options]
         return " ".join(words)
+
+    def brief(self) -> str:
+        """The text form without what may be left out: `page`, `kv`, `group` and `top` at their defaults."""
+        usual = {f"{key}={value}" for key, value in _DEFAULTS.items()}
+        return " ".join(word for word in self.text().split() if word not in usual)
 
     @staticmethod
     def parse(text: str) -> Case:

@@ -12,19 +12,21 @@ from strata.executors.base import Executor, Witness
 from validation.bounds import prompt_attention as bounds
 from validation.probes import self_check
 from validation.reference.prompt_attention import Reference
-from validation.verdict import Check, holds, identical, within
+from validation.verdict import AXES, Check, holds, identical, short, within
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What outputs are held against. bound, base_bound: float64 like reference.out, the largest errors
-    that path and baseline may have; base_bound None: the path is itself a baseline; published: whether the
-    case is large enough for the published gates."""
+    """What outputs are held against. bound, base_bound: float64 like reference.out, how far path and
+    baseline may be from the reference, whose own error they include; base_bound None: the path is itself a
+    baseline; published: whether the case is large enough for the published gates; predicted: float32 like
+    reference.out, the bits the path should give, None where they are not known."""
 
     reference: Reference
     bound: np.ndarray
     base_bound: np.ndarray | None
     published: bool = False
+    predicted: np.ndarray | None = None
 
 
 def gates(new: np.ndarray, old: np.ndarray | None, truth: Truth) -> list[Check]:
@@ -34,23 +36,21 @@ def gates(new: np.ndarray, old: np.ndarray | None, truth: Truth) -> list[Check]:
     """
     reference = truth.reference
     rows = reference.queries
-    checks = [within("bound", new[rows], reference.out, truth.bound, labels=(rows,))]
+
+    def judged(name: str, want: np.ndarray, limit: np.ndarray | float) -> Check:
+        return within(name, new[rows], want, limit, labels=(rows,), axes=AXES, predicted=truth.predicted)
+
+    checks = [judged("bound", reference.out, truth.bound)]
     if old is None or truth.base_bound is None:
         return checks
     base = old[rows]
-    with np.errstate(invalid="ignore", over="ignore"):
-        larger = np.maximum(truth.bound, truth.base_bound)
-        ratio = bounds.mean_ratio(new[rows].astype(np.float64), base, reference.out, larger)
-    fine = ratio <= 1
-    checks.append(holds("mean", fine, f"root mean square error is {ratio!r} of what it may be", {"slack": ratio}))
     if truth.published:
         bound = bounds.accuracy(base, reference.out)
-        checks.append(within("gate 1", new[rows], reference.out, bound, labels=(rows,)))
-        checks.append(within("gate 2", new, old, bounds.agreement(old)))
+        checks.append(judged("gate 1", reference.out, bound))
+        checks.append(within("gate 2", new, old, bounds.agreement(old), axes=AXES))
     else:
         # Every row against the baseline, also where published gates would need a larger sample.
-        limit = truth.bound + truth.base_bound
-        checks.append(within("agreement", new[rows], base, limit, labels=(rows,)))
+        checks.append(judged("agreement", base, truth.bound + truth.base_bound))
     return checks
 
 
@@ -58,7 +58,24 @@ def anchor(old: np.ndarray, truth: Truth) -> Check:
     """Whether the baseline is right itself: gates that compare with it would be as wide as it is wrong."""
     rows = truth.reference.queries
     assert truth.base_bound is not None
-    return within("baseline bound", old[rows], truth.reference.out, truth.base_bound, labels=(rows,))
+    return within("baseline bound", old[rows], truth.reference.out, truth.base_bound, labels=(rows,), axes=AXES)
+
+
+def placed(check: Check, truth: Truth) -> Check:
+    """A failed comparison of bits with the reference and its bound at the element that the reason names.
+
+    Unchanged where the check names no element, or one of a query without a reference.
+    """
+    bound = truth.base_bound if check.name.startswith("baseline") else truth.bound
+    reference = truth.reference
+    if check.at is None or bound is None or len(check.at) != reference.out.ndim:
+        return check
+    row = np.flatnonzero(reference.queries == check.at[0])
+    if len(row) == 0:
+        return check
+    index = (int(row[0]), *check.at[1:])
+    reason = f"{check.reason}, reference {short(float(reference.out[index]))}, bound {float(bound[index]):.3g}"
+    return replace(check, reason=reason)
 
 
 def battery(old: np.ndarray | None, truth: Truth) -> Check:
@@ -71,6 +88,16 @@ def battery(old: np.ndarray | None, truth: Truth) -> Check:
         return all(check.verdict.passes for check in gates(candidate, base, local))
 
     return self_check(reference.out, truth.bound, judge)
+
+
+def worst(new: np.ndarray, truth: Truth) -> tuple[int, int, int]:
+    """Where new [queries of the reference, heads, 256] is furthest from the reference, over the bound."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        error = np.abs(new.astype(np.float64) - truth.reference.out)
+        share = np.where(error == 0, 0.0, error / truth.bound)
+    at = int(np.argmax(np.where(np.isnan(share), np.inf, share)))
+    row, head, dim = (int(i) for i in np.unravel_index(at, share.shape))
+    return row, head, dim
 
 
 def bit_battery(expected: np.ndarray) -> Check:

@@ -7,21 +7,27 @@ import platform
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.text import Text
 
 from strata.executors.base import StrataError, source_digests
 from strata.kernels.paths import Path, select
-from validation import profiles
+from validation import ledger, profiles
 from validation.captured_case import load as load_capture
 from validation.cases import Case
+from validation.controls import proof
+from validation.controls.control import Answer
+from validation.ledger import Ledger
+from validation.ledger_review import Asked, Review, review
 from validation.prebuild import Prebuild
 from validation.predict import DEFAULT_RULE
 from validation.profiles import Entry
+from validation.readings import Followed, followed
 from validation.recipes import find
 from validation.report.progress import Reporter
 from validation.report.run_file import SCHEMA, RunFile
@@ -29,36 +35,72 @@ from validation.report.table import print_report
 from validation.runner import Job, run_jobs
 from validation.settings import Settings
 from validation.stations import Stations
-from validation.verdict import Verdict
+from validation.verdict import Check, Verdict, combine
 
-LISTS = {"quick": profiles.quick, "standard": profiles.standard, "full": profiles.full}
 DEFAULT_PATHS = "prompt_attention/*"
 DEFAULT_QUERIES = 512
+DEFAULT_PROFILE = "quick"
 PASSED, FAILED = 0, 1
 
 
 @dataclass
 class Run:
-    """One run as `run.json` records it, rewritten after each finished case."""
+    """One run as `run.json` records it, rewritten after each finished case. controls: what the harness answered
+    when it was asked about itself."""
 
     words: Sequence[str]
     jobs: Sequence[Job]
     stations: Stations
     settings: Settings
     file: RunFile | None
+    asked: Asked = field(default_factory=lambda: Asked(None, profiles.SEED, None))
+    ledger: Ledger = field(default_factory=Ledger)
+    controls: Sequence[Answer] = ()
     results: list[dict[str, Any]] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    review: Review | None = None
+
+    @property
+    def readings(self) -> Followed:
+        """The readings of its tensor core that the card followed so far."""
+        return followed(self.results)
+
+    @property
+    def verdict(self) -> Verdict:
+        """VOID when a control failed or none was asked, NOT_RUN when other cases ended than were planned; else that
+        of all cases, of which the worst decides."""
+        if proof.failed(self.controls):
+            return Verdict.VOID
+        checks = [Check(str(index), Verdict(result["verdict"])) for index, result in enumerate(self.results)]
+        if not self.jobs or len(checks) != len(self.jobs):
+            checks.append(Check("executed", Verdict.NOT_RUN))
+        return combine(checks)
 
     @property
     def passed(self) -> bool:
-        """Whether there were planned cases, every one was executed, and every one passed."""
-        verdicts = [Verdict(result["verdict"]) for result in self.results]
-        return bool(self.jobs) and len(verdicts) == len(self.jobs) and all(v.passes for v in verdicts)
+        """Whether there were planned cases, every one was executed and passed, the controls were right, one reading
+        explains all, and the ledger agreed."""
+        return self.verdict.passes and self.readings.agree and self.review is not None and self.review.ok
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        return PASSED if self.passed else FAILED
 
     def add(self, result: dict[str, Any]) -> None:
         self.results.append(result)
         self.record("running")
+
+    def end(self, status: str, console: Console) -> None:
+        """Hold what is finished against the ledger, write `run.json` and report."""
+        self.review = review(self.asked, self.results, self.ledger, str(self.file.path) if self.file else "")
+        self.record(status)
+        print_report(console, self.results, len(self.jobs))
+        if said := self.readings.text():
+            console.print(Text(said, "" if self.readings.agree else "bold red"), soft_wrap=True)
+        for line in [*self.review.lines(), self.review.line()]:
+            console.print(Text(line, "" if self.review.ok else "red"), soft_wrap=True)
 
     def record(self, status: str) -> None:
         """Write `run.json`. status: running, complete, interrupted or failed."""
@@ -71,6 +113,9 @@ class Run:
                 "schema": SCHEMA,
                 "status": status,
                 "passed": self.passed,
+                "verdict": self.verdict.value,
+                "controls": len(self.controls),
+                "failed": [answer.line() for answer in proof.failed(self.controls)],
                 "command": shlex.join(["python", "-m", "validation", *self.words]),
                 "started": self.started,
                 "seconds": time.perf_counter() - self.began,
@@ -81,9 +126,12 @@ class Run:
                 "executor": self.stations.first.describe(),
                 "sources": source_digests(),
                 "predict": self.settings.predict,
+                "plan": asdict(self.asked),
+                "readings": self.readings.record(),
                 "planned": len(self.jobs),
                 "executed": sum(result["verdict"] != Verdict.NOT_RUN.value for result in self.results),
                 "verdicts": counts,
+                "ledger": None if self.review is None else self.review.record(),
                 "cases": self.results,
                 "not_run": [{"case": job.case.text(), "path": job.path.name} for job in unfinished],
             }
@@ -94,8 +142,6 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
     """The entries that the command line asks for. Raises StrataError for sizes and recipes that cannot be."""
     sized = options.context is not None or options.queries is not None
     if options.case is not None:
-        if sized or options.recipe:
-            raise StrataError("--case is a whole case, expected without --context, --queries and --recipe")
         return [Entry(Case.parse(options.case))]
     if options.recipe:
         find(options.recipe)
@@ -110,7 +156,7 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
     entries: list[Entry] = []
     operations = {path.operation for path in paths}
     if operations - {"kv_pack"}:
-        entries += LISTS[options.profile](options.seed)
+        entries += profiles.LISTS[options.profile](options.seed)
         if options.capture:
             entries += _captured(options)
     if "kv_pack" in operations:
@@ -118,6 +164,18 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
     if options.recipe == "captured" and not options.capture:
         raise StrataError("recipe captured needs a capture: name its file by --capture")
     return profiles.with_recipe(entries, options.recipe) if options.recipe else entries
+
+
+def with_defaults(options: argparse.Namespace) -> argparse.Namespace:
+    """The options with the defaults of seed and profile. Raises StrataError where --case says otherwise."""
+    if options.case is not None:
+        for name in ("context", "queries", "recipe", "seed", "profile"):
+            value = getattr(options, name)
+            if value is not None:
+                raise StrataError(f"--case is a whole case, expected without --{name} {value}")
+    usual = {"seed": profiles.SEED, "profile": DEFAULT_PROFILE}
+    chosen = {name: usual.get(name) if value is None else value for name, value in vars(options).items()}
+    return argparse.Namespace(**chosen)
 
 
 def _captured(options: argparse.Namespace) -> list[Entry]:
@@ -149,6 +207,7 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
 
     Raises StrataError when it cannot run at all. Ctrl-C keeps the finished cases and gives 1.
     """
+    options = with_defaults(options)
     try:
         paths = select(options.paths)
     except ValueError as error:
@@ -156,12 +215,18 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     entries = plan_entries(options, paths)
     file = RunFile(options.out) if options.out else None
     stations = Stations(options.executor, options.rule, options.target, options.flavor, options.schedule_seed)
+    if stations.lanes and options.target:
+        raise StrataError(f"--target is {options.target}, an image for a card; expected none where lanes run")
     jobs = profiles.plan(paths, entries, stations.lanes)
     settings = plan_settings(options, stations, options.context is not None or options.case is not None)
     rerun = rerun_options(options, settings.predict, stations.lanes)
-    record = Run(words, jobs, stations, settings, file)
+    sized = options.context is not None or options.case is not None
+    asked = Asked(None if sized else options.profile, options.seed, ledger.rule_name(stations.first))
+    record = Run(words, jobs, stations, settings, file, asked, ledger.load(), proof.flat(proof.prove()))
     record.record("running")
     console.print(_heading(record), markup=False)
+    if proof.failed(record.controls):
+        return _void(record, console)
     try:
         with Reporter(console, len(jobs)) as reporter, Prebuild(jobs, stations) as built:
             run_jobs(
@@ -172,16 +237,23 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
                 starts=lambda job: reporter.starts(f"{job.path.name} {job.case.recipe}"),
             )
     except KeyboardInterrupt:
-        record.record("interrupted")
-        print_report(console, record.results, len(jobs))
+        record.end("interrupted", console)
         console.print("interrupted: the finished cases are kept" + (f" in {file.path}" if file else ""), markup=False)
         return FAILED
     except BaseException:
         record.record("failed")
         raise
+    record.end("complete", console)
+    return record.status
+
+
+def _void(record: Run, console: Console) -> int:
+    """Say which controls failed. No case is run: what a harness says that is wrong about these is worth nothing."""
     record.record("complete")
-    print_report(console, record.results, len(jobs))
-    return PASSED if record.passed else FAILED
+    for answer in proof.failed(record.controls):
+        console.print(answer.line(), markup=False, style="red", soft_wrap=True)
+    console.print("VOID: the harness fails its own controls, so no case was run.", style="bold red")
+    return record.status
 
 
 def _finish(record: Run, reporter: Reporter, job: Job, result: dict[str, Any]) -> None:

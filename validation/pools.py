@@ -74,15 +74,18 @@ def page_table(stream: Stream, pattern: Pages, cells: int, page_size: int) -> tu
     The first and the last physical page belong to no cell, so both hold poison.
     """
     logical = -(-cells // page_size)
-    spread = 3 if pattern is Pages.SHARED else 1
+    shared = pattern in (Pages.SHARED, Pages.PATCHY)
+    spread = 3 if shared else 1
     physical = logical * spread + 2
     table = np.full(logical + SPARE_PAGES, physical - 1, dtype=np.int32)
     if pattern is Pages.IN_ORDER:
         table[:logical] = np.arange(1, logical + 1)
     else:
         table[:logical] = 1 + stream.child("order").permutation(logical * spread)[:logical]
-    if pattern is Pages.SHARED:
+    if shared:
         table[3:logical:4] = table[2 : logical - 1 : 4]
+    if pattern is Pages.PATCHY:
+        table[4:logical:5] = -1
     if pattern is Pages.NONE:
         table[:logical] = -1
     if pattern is Pages.ABSENT:

@@ -44,7 +44,7 @@ class Aim(Enum):
 
     NOTHING = "nothing"
     CELL = "cell"  # each query head follows the signs of one cell of its list
-    CLIMB = "climb"  # along the sign vector of a CLIMBING K
+    CLIMB = "climb"  # along the sign vector of a CLIMBING K, which all heads of a KV head have in common
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Pages(Enum):
     SHARED = "shared"  # widely spaced, and every fourth page the same physical page as the one before
     ABSENT = "absent"  # cells 0..63 and 128..191 and a quarter of the other pages are -1
     NONE = "none"  # every page is -1
+    PATCHY = "patchy"  # like SHARED, and every fifth page -1
 
 
 class Widths(Enum):
@@ -78,7 +79,7 @@ class Widths(Enum):
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way of making data. operation: what it is for."""
+    """One way of making data. operation: what it is for; laws: whether every law of `laws.py` must hold on it."""
 
     name: str
     motivation: str
@@ -88,6 +89,7 @@ class Recipe:
     pages: Pages = Pages.SHUFFLED
     widths: Widths = Widths.CAUSAL
     operation: str = "prompt_attention"
+    laws: bool = False
 
 
 _ATTENTION = (
@@ -192,6 +194,15 @@ _ATTENTION = (
         "width_edges",
         "Widths one below, at and one above the tiles, primes, 1 and 0: tails, empty chunks and neighbours' rows.",
         widths=Widths.EDGES,
+    ),
+    Recipe(
+        "laws",
+        "Mild numbers that stay normal under exact changes (signs, powers of two, moved pages): every law applies.",
+        k=Plane(low=-4, high=1),
+        v=Plane(low=-4, high=1),
+        q=Query(exponent=0, aim=Aim.CLIMB),
+        pages=Pages.PATCHY,
+        laws=True,
     ),
     Recipe(
         "captured",

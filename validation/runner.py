@@ -45,7 +45,7 @@ class Station:
 
 def rerun_command(case: Case, path: Path, settings: Settings) -> str:
     """The command that runs just this case again."""
-    return f"{settings.invocation} --paths {path.name} --case {shlex.quote(case.text())}"
+    return f"{settings.invocation} --paths {path.name} --case {shlex.quote(case.brief())}"
 
 
 def run_case(

@@ -89,11 +89,10 @@ class Params:
         return self == Params(self.block, self.frac, order=self.order) and self.frac <= 26
 
 
-#: By architecture, and two more: Volta, and the rival reading of Turing (five addends in a step, not nine).
+#: By architecture, the rival reading of Turing (five addends in a step, not nine) and Volta.
 PRESETS: dict[str, Params] = {
     **{name: Params(rule.block, rule.frac) for name, rule in RULES.items() if rule.block},
     "sm_70": Params(4, 23),
-    "sm_75_block4": Params(4, 24),
 }
 
 

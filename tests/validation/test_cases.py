@@ -79,3 +79,24 @@ def test_streams_differ_by_seed_recipe_and_purpose() -> None:
     }
     assert len(keys) == 4
     assert case.stream("k") == Case("uniform", 1, 9, 3).stream("k")
+
+
+@pytest.mark.parametrize(
+    ("text", "brief"),
+    [
+        ("recipe=flat seed=1 context=64 queries=8", "recipe=flat seed=1 context=64 queries=8"),
+        (
+            "recipe=flat seed=1 context=64 queries=8 page=16 top=9",
+            "recipe=flat seed=1 context=64 queries=8 page=16 top=9",
+        ),
+        (
+            "recipe=flat seed=4 context=4 queries=2 page=4 kv=2 group=12 top=2051",
+            "recipe=flat seed=4 context=4 queries=2",
+        ),
+        ("recipe=captured seed=1 context=9 queries=2 layer=4", "recipe=captured seed=1 context=9 queries=2 layer=4"),
+    ],
+)
+def test_the_brief_form_leaves_defaults_out_and_is_the_same_case(text: str, brief: str) -> None:
+    case = Case.parse(text)
+    assert case.brief() == brief
+    assert Case.parse(brief) == case

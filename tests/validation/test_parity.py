@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,16 @@ import pytest
 
 from strata.executors.base import Executor, ExecutorUnavailable
 from tests.validation.stub import StubCard, StubExecutor, healthy, kernel
-from validation import parity
+from validation import judge, ledger, parity
 from validation.__main__ import main
+from validation.controls import proof
 from validation.operations import Operation
 from validation.pools import Inputs
 from validation.runner import run_jobs
 from validation.stations import Stations
+from validation.verdict import Check, Verdict
 
+LOAD = ledger.load
 ONE = "recipe=uniform seed=1 context=40 queries=2"
 
 
@@ -33,6 +37,8 @@ class Bench:
         monkeypatch.setattr(parity, "Stations", partial(Stations, open=self.open))
         monkeypatch.setattr(parity, "run_jobs", self.run_jobs)
         monkeypatch.setattr(parity, "Prebuild", _NoBuild)
+        # Stand-ins have other errors than the kernels whose figures are kept.
+        monkeypatch.setattr(ledger, "load", ledger.Ledger)
         self.compiler = True
 
     def run_jobs(self, *arguments: Any, **named: Any) -> Any:
@@ -162,7 +168,12 @@ def test_a_crash_of_the_harness_is_no_pass(bench: Bench, tmp_path: Path) -> None
         (["--recipe", "captured"], "--capture"),
         (["--recipe", "pack_bell"], "expected recipes and paths of one operation"),
         (["--case", "recipe=uniform"], "seed is missing"),
-        (["--case", ONE, "--context", "4"], "--case is a whole case"),
+        (["--case", ONE, "--context", "4"], "--case is a whole case, expected without --context 4"),
+        (["--case", ONE, "--queries", "0"], "expected without --queries 0"),
+        (["--case", ONE, "--recipe", "flat"], "expected without --recipe flat"),
+        (["--case", ONE, "--seed", "1"], "expected without --seed 1"),
+        (["--case", ONE, "--profile", "quick"], "expected without --profile quick"),
+        (["--case", ONE, "--target", "sm_75"], "--target is sm_75, an image for a card; expected none where lanes run"),
         (["--case", "recipe=unifrom seed=1 context=4 queries=1"], "nearest is 'uniform'"),
         (["--executor", "cuda"], "no CUDA device"),
         (["--capture", "/nonexistent/capture.npz"], "/nonexistent/capture.npz"),
@@ -249,12 +260,136 @@ def test_a_rerun_runs_the_same_case(bench: Bench, tmp_path: Path) -> None:
     assert again["cases"][0]["figures"] == first["figures"]
 
 
+@pytest.mark.parametrize("words", [("--profile", "quick", "--recipe", "shuffled"), ("--case", ONE)])
+def test_the_printed_rerun_of_a_failure_reproduces_its_verdict(
+    bench: Bench, tmp_path: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shlex
+
+    bench.operations = healthy(prompt_attention=kernel(flipped))
+    assert run(*words, "--paths", "*/int8/sm80", "--out", str(tmp_path)) == 1
+    (first,) = record(tmp_path)["cases"]
+    (line,) = {line for line in capsys.readouterr().out.splitlines() if line.startswith("EXCEEDS ")}
+    command = line.partition(" | rerun: ")[2]
+    assert shlex.split(command)[:4] == ["python", "-m", "validation", "parity"]
+    # As it stands, without another word, and then once more for the record.
+    assert run(*shlex.split(command)[4:]) == 1
+    assert {said for said in capsys.readouterr().out.splitlines() if said.startswith("EXCEEDS ")} == {line}
+    assert run(*shlex.split(command)[4:], "--out", str(tmp_path)) == 1
+    (again,) = record(tmp_path)["cases"]
+    for key in ("case", "path", "verdict", "explain", "checks", "figures"):
+        assert again[key] == first[key]
+
+
+def test_seed_and_profile_have_their_defaults(bench: Bench, tmp_path: Path) -> None:
+    assert run("--recipe", "flat", "--paths", "*/fp16/sm75", "--out", str(tmp_path)) == 0
+    plain = record(tmp_path)["cases"]
+    given = ("--seed", "1", "--profile", "quick")
+    assert run("--recipe", "flat", "--paths", "*/fp16/sm75", *given, "--out", str(tmp_path)) == 0
+    assert [case["case"] for case in record(tmp_path)["cases"]] == [case["case"] for case in plain]
+    assert plain[0]["case"].startswith("recipe=flat seed=1 context=211 ")
+
+
 @pytest.mark.parametrize(("command", "shown"), [("paths", "prompt_attention/k8v4/sm75"), ("recipes", "signed_decades")])
 def test_lists(command: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command]) == 0
     assert shown in capsys.readouterr().out
 
 
+def test_controls_are_asked_and_recorded(bench: Bench, tmp_path: Path) -> None:
+    assert run("--case", ONE, "--paths", "*/fp16/sm75", "--out", str(tmp_path)) == 0
+    got = record(tmp_path)
+    assert got["controls"] == len(proof.flat(proof.prove())) > 500
+    assert got["failed"] == []
+    assert got["verdict"] == "WITHIN_BOUND"
+
+
+def test_a_control_that_fails_voids_the_run_before_any_case(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "anchor", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND))
+    assert run("--case", ONE, "--out", str(tmp_path)) == 1
+    got = record(tmp_path)
+    assert (got["status"], got["passed"], got["verdict"], got["executed"]) == ("complete", False, "VOID", 0)
+    line = "control anchor/flipped: got WITHIN_BOUND, expected EXCEEDS"
+    assert line in got["failed"]
+    assert len(got["not_run"]) == got["planned"] == 8
+    shown = capsys.readouterr().out
+    assert line in shown
+    assert "VOID: the harness fails its own controls" in shown
+    assert "passed" not in shown
+
+
+def test_no_controls_void_the_run(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof, "prove", dict)
+    assert run("--case", ONE, "--out", str(tmp_path)) == 1
+    assert record(tmp_path)["failed"] == ["control controls: got none, expected controls"]
+
+
 def test_no_planned_case_is_no_pass() -> None:
     make: Callable[..., parity.Run] = parity.Run
     assert not make([], [], None, None, None).passed
+
+
+FLAT = ("--profile", "quick", "--recipe", "flat", "--paths", "*/fp16/sm75", "--predict", "none")
+
+
+@pytest.fixture
+def kept(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ledger that holds what a stub card's run of FLAT gave."""
+    bench.card = True
+    assert run(*FLAT, "--out", str(tmp_path)) == 0
+    file = tmp_path / "ledger.json"
+    ledger.save(ledger.Ledger(), file)
+    monkeypatch.setattr(ledger, "FILE", file)
+    monkeypatch.setattr(ledger, "load", LOAD)
+    assert main(["ledger", "--accept", str(tmp_path / "run.json"), "--reason", "first"]) == 0
+    return file
+
+
+def test_a_run_like_the_ledgers_passes(kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*FLAT, "--out", str(tmp_path)) == 0
+    assert record(tmp_path)["ledger"]["families"] == 1
+    shown = capsys.readouterr().out
+    assert "ledger: 1 families unmoved" in shown
+    assert "median observed/bound" in shown
+
+
+@pytest.mark.parametrize("step", [2.0, 0.5])
+def test_drift_fails_a_run_whose_cases_passed(
+    kept: Path, tmp_path: Path, step: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = ledger.load()
+    moved = {
+        place: {key: replace(one, figures={k: v * step for k, v in one.figures.items()}) for key, one in part.items()}
+        for place, part in held.sections.items()
+    }
+    ledger.save(ledger.Ledger(moved, held.history))
+    assert run(*FLAT, "--out", str(tmp_path)) == 1
+    got = record(tmp_path)
+    assert got["passed"] is False
+    assert got["verdicts"]["WITHIN_BOUND"] == got["planned"]
+    assert got["ledger"]["ok"] is False
+    shown = capsys.readouterr().out
+    assert f"ledger --accept {tmp_path / 'run.json'} --reason TEXT" in shown
+    # Accepting that run, whose cases passed, is what ends it.
+    assert main(["ledger", "--accept", str(tmp_path / "run.json"), "--reason", "tried"]) == 0
+    assert run(*FLAT) == 0
+
+
+def test_a_family_that_is_not_in_the_ledger_fails(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["shuffled" if word == "flat" else word for word in FLAT]
+    assert run(*words) == 1
+    assert "the ledger has no figures of these cases" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--case", ONE, "--predict", "none"), (*FLAT, "--seed", "2"), ("--context", "9", "--queries", "2")],
+)
+def test_other_runs_are_not_compared_and_say_so(
+    kept: Path, tmp_path: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words, "--out", str(tmp_path)) == 0
+    assert "ledger: not compared" in capsys.readouterr().out
+    assert record(tmp_path)["ledger"]["families"] == 0

@@ -44,7 +44,7 @@ def test_the_bytes_of_every_recipe_never_change() -> None:
     assert total.hexdigest() == BYTES
 
 
-BYTES = "d8074007db6d398e1df86e3aa05ce67721fb03b7b2057ac950f0b43155952b1b"
+BYTES = "41d036c70a1c122063e9bdf4d70515ae9055e7f093af40064eb1dd69b8eac5e8"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -139,18 +139,21 @@ def test_page_tables(pattern: Pages, cells: int, page_size: int, seed: int) -> N
     assert own.max() < pages - 1
     assert (own != 0).all()
     present = own[own >= 0]
-    if pattern is not Pages.SHARED:
+    if pattern not in (Pages.SHARED, Pages.PATCHY):
         assert len(np.unique(present)) == len(present)
     if pattern is Pages.NONE:
         assert len(present) == 0
     elif pattern is Pages.ABSENT:
         assert own[0] == -1
+    elif pattern is Pages.PATCHY:
+        assert np.array_equal(np.flatnonzero(own < 0), np.arange(4, logical, 5))
     else:
         assert len(present) == logical
 
 
-def test_shared_pages_are_shared() -> None:
-    table, _ = page_table(Stream.of(1), Pages.SHARED, 64, 4)
+@pytest.mark.parametrize("pattern", [Pages.SHARED, Pages.PATCHY])
+def test_shared_pages_are_shared(pattern: Pages) -> None:
+    table, _ = page_table(Stream.of(1), pattern, 64, 4)
     assert table[3] == table[2]
     assert len(np.unique(table[:16])) < 16
 

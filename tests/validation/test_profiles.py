@@ -9,6 +9,7 @@ from strata.kernels.paths import PATHS, select
 from strata.kernels.pool import GROUPS
 from validation import profiles
 from validation.cases import Case
+from validation.pools import TILES
 from validation.profiles import Entry
 from validation.recipes import RECIPES, find
 
@@ -43,6 +44,17 @@ def test_quick_runs_checked_and_fast_builds_and_both_schedules() -> None:
     for path in ATTENTION:
         assert any(job.path == path and job.schedule is not None for job in jobs)
     assert all(job.schedule is None for job in profiles.plan(ATTENTION, profiles.quick(1), lanes=False))
+
+
+@pytest.mark.parametrize("name", profiles.PROFILES)
+def test_the_laws_are_planned_once_a_path_small_and_checked(name: str) -> None:
+    jobs = [job for job in profiles.plan(ATTENTION, LISTS[name](1), lanes=True) if find(job.case.recipe).laws]
+    assert [job.path for job in jobs] == sorted(ATTENTION, key=lambda path: path.mode)
+    for job in jobs:
+        assert job.flavor == "checked"
+        # More than two chunks of each path, and the last one unfinished.
+        assert 2 * max(TILES) < job.case.context - job.case.queries + 1
+        assert all(job.case.context % tile for tile in TILES)
 
 
 def test_full_has_the_published_sizes() -> None:

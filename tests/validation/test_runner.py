@@ -21,6 +21,8 @@ from validation.verdict import Check, Verdict
 PATH = PATHS["prompt_attention/q4_0/sm80"]
 CASE = Case("uniform", 3, 90, 3, 4)
 LANES = StubExecutor()
+#: Characters that a reader takes in at once: five lines of a terminal.
+LONGEST = 400
 
 
 def flipped(out: np.ndarray, inputs: Inputs) -> np.ndarray:
@@ -40,11 +42,13 @@ def test_a_failure_explains_itself_in_one_line_with_its_rerun() -> None:
     result = run_case(CASE, PATH, LANES, Settings(), operations=healthy(prompt_attention=kernel(flipped)))
     line = result["explain"]
     assert line.startswith("EXCEEDS prompt_attention/q4_0/sm80 bound: ")
-    assert "at [1, 5, " in line
+    assert "at query 1 head 5 dim " in line
+    assert line.count(" bits ") == 2
+    assert len(line) <= LONGEST
     assert " value " in line
     assert " reference " in line
     assert " bound " in line
-    assert line.endswith(f"--paths prompt_attention/q4_0/sm80 --case '{CASE.text()}'")
+    assert line.endswith(f"--paths prompt_attention/q4_0/sm80 --case '{CASE.brief()}'")
     assert "\n" not in line
 
 
@@ -121,6 +125,6 @@ def test_the_rerun_can_be_pasted() -> None:
     import shlex
 
     words = shlex.split(rerun_command(CASE, PATH, Settings(invocation="python -m validation parity --rule 8,25")))
-    assert words[-2:] == ["--case", CASE.text()]
+    assert words[-2:] == ["--case", CASE.brief()]
     assert words[words.index("--paths") + 1] == PATH.name
     assert Case.parse(words[-1]) == CASE

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from strata.executors.base import POISON_OUTPUT, POISON_WORKSPACE
-from validation.verdict import Check, Verdict, combine, holds, identical, within, written
+from validation.verdict import AXES, Check, Verdict, combine, float32_bits, holds, identical, short, within, written
 
 INF, NAN = np.inf, np.nan
 W, X, V = Verdict.WITHIN_BOUND, Verdict.EXCEEDS, Verdict.VOID
@@ -99,9 +99,38 @@ def test_the_reason_names_element_value_reference_and_bound() -> None:
     got, want = np.zeros((2, 1, 3), np.float32), np.zeros((2, 1, 3))
     got[1, 0, 2] = 0.25
     check = within("x", got, want, 0.125, labels=(np.array([40, 70]),))
-    assert check.reason == "1 of 6 elements; at [70, 0, 2] value 0.25, reference 0.0, bound 0.125"
+    assert (
+        check.reason
+        == "1 of 6 elements; at [70, 0, 2] value 0.25 bits 3e800000, reference 0 bits 00000000, bound 0.125"
+    )
     assert check.figures["error"] == 0.25
     assert check.figures["slack"] == 2.0
+
+
+def test_elements_have_names_and_predicted_bits_where_they_are_known() -> None:
+    got, want = np.full((1, 1, 2), 0.25, np.float32), np.full((1, 1, 2), 1 / 3)
+    place = "at query 40 head 0 dim 0 value 0.25 bits 3e800000, reference 0.333333333"
+    check = within("x", got, want, 0.0, labels=(np.array([40]),), axes=AXES)
+    assert f"{place} bits 3eaaaaab, bound 0" in check.reason
+    check = within("x", got, want, 0.0, labels=(np.array([40]),), axes=AXES, predicted=-got)
+    assert f"{place} predicted bits be800000, bound 0" in check.reason
+    # Predictions of another shape are of other elements.
+    assert "predicted" not in within("x", got, want, 0.0, axes=AXES, predicted=-got[0]).reason
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_a_short_float32_is_that_float32(value: float) -> None:
+    assert np.float32(short(value)) == np.float32(value)
+    assert int(float32_bits(value), 16) == int(np.float32(value).view(np.uint32))
+
+
+def test_identical_gives_values_of_float32_and_the_place_of_the_failure() -> None:
+    check = identical("x", f32(0.5, 1), f32(0.5, -2), labels=(np.array([3, 9]),), axes=("query",))
+    assert check.reason == "1 of 2 differ; at query 9 got 1 bits 3f800000, expected -2 bits c0000000"
+    assert check.at == (9,)
+    check = identical("x", np.array([1], np.int8), np.array([2], np.int8))
+    assert check.reason == "1 of 1 differ; at [0] got bits 01, expected 02"
+    assert identical("x", f32(1), f32(1)).at is None
 
 
 def test_the_worst_element_is_the_one_said() -> None:
@@ -132,7 +161,7 @@ def test_identical_knows_minus_zero_payloads_shape_dtype_and_emptiness() -> None
     payload = np.array([0x7FC00001], np.uint32).view(np.float32)
     check = identical("x", payload, f32(NAN))
     assert check.verdict is X
-    assert "got bits 7fc00001, expected 7fc00000" in check.reason
+    assert "got nan bits 7fc00001, expected nan bits 7fc00000" in check.reason
     assert identical("x", f32(1), f64(1)).verdict is X
     assert identical("x", f32(1), np.array([0x3F800000], np.uint32)).verdict is X
     assert identical("x", f32(1, 1), f32(1)).verdict is X
@@ -172,3 +201,16 @@ def test_combined_checks_pass_only_when_all_pass(verdicts: list[Verdict]) -> Non
 def test_holds_says_why_not() -> None:
     assert holds("x", True, "no").reason == ""
     assert holds("x", False, "no") == Check("x", X, "no")
+
+
+def test_an_array_is_no_proof_of_itself() -> None:
+    one = f32(1, 2, 3)
+    for check in (within("x", one, one, 1.0), within("x", one[:2], one[1:], 9.0), identical("x", one, one[:])):
+        assert check.verdict is V
+        assert check.reason == "both sides are the same memory"
+
+
+def test_a_condition_is_yes_or_no() -> None:
+    for condition in (NAN, 1, "no", None, np.ones(2)):
+        assert holds("x", condition, "no").verdict is V  # type: ignore[arg-type]
+    assert holds("x", np.bool_(True), "no").verdict is Verdict.EXACT  # type: ignore[arg-type]

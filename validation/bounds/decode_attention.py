@@ -16,14 +16,13 @@ from strata.kernels.decode_attention import CELLS
 from validation.bounds.softmax import Rounding, U
 
 _CROSS = 1 + 2.0**-9
-_REFERENCE = 2.0**-44
 
 
 def rounding(cells: int) -> Rounding:
     """The errors of the baseline on a query of `cells` ids."""
     chunks = -(-cells // CELLS)
     return Rounding(
-        score=15 * U * _CROSS + _REFERENCE,
+        score=15 * U * _CROSS,
         query=0.0,
         exponent=U * _CROSS,
         weight=4 * U * _CROSS,

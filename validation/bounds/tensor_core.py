@@ -18,7 +18,7 @@ from validation.bounds.softmax import U
 #: For a card whose rule is not established: the widest of the known rules.
 WIDEST = RULES["sm_75"]
 #: The rival reading of Turing, block 4; whichever is true, bounds for sm_75 cover both.
-_TURING_RIVAL = Rule(4, 24)
+TURING_RIVAL = RULES["sm_75_block4"]
 
 
 def instruction(rule: Rule, products: int) -> float:
@@ -27,7 +27,7 @@ def instruction(rule: Rule, products: int) -> float:
         return U
     block = min(rule.block, products)
     own = -(-products // block) * ((block + 1) * 2.0**-rule.frac + 2.0**-23)
-    return max(own, instruction(_TURING_RIVAL, products)) if rule == RULES["sm_75"] else own
+    return max(own, instruction(TURING_RIVAL, products)) if rule == RULES["sm_75"] else own
 
 
 def high_low(rule: Rule, products: int, total: int) -> float:

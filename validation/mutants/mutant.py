@@ -36,7 +36,8 @@ class Mutant:
     file, old, new: the change, as of an Edit; why: what goes wrong with it, in one sentence; paths: shell pattern
     of the paths whose quick cases judge it; recipes: the likely killers, whose cases go first (all others follow);
     also: further changes, where one fault takes several; tests: test files that judge it in place of cases, for
-    code of the host that no case runs through; device: why it needs a card, empty when it does not; shown: what
+    code of the host that no case runs through; controls: whether the harness's own controls are asked before any
+    case, for faults of the harness; device: why it needs a card, empty when it does not; shown: what
     killed it there, for one that needs a card.
     """
 
@@ -49,6 +50,7 @@ class Mutant:
     recipes: tuple[str, ...] = ()
     also: tuple[Edit, ...] = ()
     tests: tuple[str, ...] = ()
+    controls: bool = False
     device: str = ""
     shown: str = ""
 

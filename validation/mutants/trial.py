@@ -72,6 +72,11 @@ def trial(mutant: Mutant, executor: str = "lanes", seed: int = 1) -> tuple[Kill 
         if mutant.tests:
             healthy_tests(mutant.tests)
             return _tests(tree, mutant.name, mutant.tests), {}
+        if mutant.controls:
+            healthy_controls()
+            kill = _controls(tree, mutant.name)
+            if kill:
+                return kill, {}
         healthy(mutant.paths, executor, seed)
         answer = _cases(tree, mutant.name, mutant.paths, mutant.recipes, executor, seed)
         _confirm(answer, tree, mutant)
@@ -153,6 +158,17 @@ def healthy_tests(tests: tuple[str, ...]) -> None:
     _once(tests, run)
 
 
+def healthy_controls() -> None:
+    """Raises MutantError unless the sources as they are pass their controls."""
+
+    def run() -> None:
+        killed = _controls(FilePath(_snapshot().name), "none")
+        if killed:
+            raise MutantError(f"without a mutant a control fails: {killed.reason}")
+
+    _once("controls", run)
+
+
 def _python(tree: FilePath, name: str, words: list[str]) -> subprocess.CompletedProcess[str]:
     """A Python process that imports from `tree`."""
     try:
@@ -181,6 +197,22 @@ def _cases(tree: FilePath, name: str, paths: str, recipes: tuple[str, ...], exec
         raise MutantError(f"mutant {name}: the run ended with status {done.returncode}: {_last_line(done)}")
     answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return answer
+
+
+def _controls(tree: FilePath, name: str) -> Kill | None:
+    """The controls that fail in `tree`, the first one's line as the reason."""
+    done = _python(tree, name, ["-m", "validation.mutants.controls"])
+    if done.returncode != 0:
+        raise MutantError(f"mutant {name}: its controls ended with status {done.returncode}: {_last_line(done)}")
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    for package in answer["packages"]:
+        if FilePath(package).resolve().parent != tree.resolve():
+            raise MutantError(f"mutant {name}: {package} ran, expected the copy in {tree}")
+    if not answer["wrong"]:
+        return None
+    families = dict.fromkeys(f"control {one['name'].partition('/')[0]}" for one in answer["wrong"])
+    first = answer["wrong"][0]
+    return Kill(tuple(families), "VOID", f"control {first['name']}", first["reason"])
 
 
 def _usual(tree: FilePath, paths: str, executor: str, seed: int) -> dict[str, Any]:

@@ -83,6 +83,9 @@ def terms(q: np.ndarray, pool: Pool, ids: np.ndarray, width: int) -> Terms:
         largest_q=np.abs(grouped).max(axis=-1),
         v=v.transpose(1, 0, 2),
         largest_v=_largest_v(pool, cells),
+        q=grouped,
+        k=keys,
+        place=np.flatnonzero(pool.table[ids[:width].astype(np.int64) // pool.page_size] >= 0),
     )
 
 

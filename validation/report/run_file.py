@@ -42,11 +42,11 @@ def plain(value: Any) -> Any:
 
 
 class RunFile:
-    """The run.json of one directory. Raises StrataError when the directory cannot be written."""
+    """The run.json of one directory, or its file of another name. Raises StrataError when it cannot be written."""
 
-    def __init__(self, directory: FilePath) -> None:
-        self.path = directory / NAME
-        self._draft = directory / f".{NAME}.{os.getpid()}"
+    def __init__(self, directory: FilePath, name: str = NAME) -> None:
+        self.path = directory / name
+        self._draft = directory / f".{name}.{os.getpid()}"
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._draft.write_text("")

@@ -72,6 +72,24 @@ _FAULTS = (
         "prompt_attention/k8v4/sm75",
         ("small_q",),
     ),
+    Mutant(
+        "masked-weighs-a-little",
+        PROMPT,
+        "score[i] = masked[i] ? 0.0f : exp2_not_positive(",
+        "score[i] = masked[i] ? bits_to_float(0x33000000u) : exp2_not_positive(",
+        "A masked cell has a weight of 2^-25: far below every bound of this case, and a law of exact zeros sees it.",
+        "prompt_attention/int8/sm75",
+        ("laws",),
+    ),
+    Mutant(
+        "exponents-stop-at-one",
+        PROMPT,
+        "return e < -100 ? -100 : e;",
+        "return e < 1 ? 1 : e;",
+        "Scales below one are not brought up before they are cut: within these bounds, but another error each power.",
+        "prompt_attention/int8/sm75",
+        ("laws",),
+    ),
 )
 
 

@@ -1,0 +1,81 @@
+"""Wrong kernels are refused by the check made for each; leaving a check out of a case is told by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from validation import attention_case, judge, path_bound
+from validation.attention_case import Memo
+from validation.controls import kernels
+from validation.controls.control import answers
+from validation.runner import run_case
+from validation.settings import Settings
+from validation.verdict import Check, Verdict
+
+
+def wrong() -> set[str]:
+    return {answer.name for answer in answers([*kernels.positive(), *kernels.negative()]) if not answer.right}
+
+
+def test_the_healthy_kernel_passes_and_all_others_are_refused() -> None:
+    assert wrong() == set()
+    names = [control.name for control in (*kernels.positive(), *kernels.negative())]
+    assert len(set(names)) == len(names) > 40
+
+
+def test_every_check_of_a_case_has_a_kernel_that_it_refuses() -> None:
+    found = run_case(kernels.CASE, kernels.PATH, kernels.LANES, Settings(), Memo(), kernels._healthy())
+    # What is wrong with a reference is asked of enclosures.
+    made = {check["name"] for check in found["checks"]} - {"data", "self", "certificate"}
+    assert made <= {name for negative in kernels.NEGATIVE for name in negative.checks}
+
+
+CHECKS = [name for name in kernels.ALL_CHECKS if name not in ("self", "certificate")]
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_check_that_always_passes_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = attention_case.run
+
+    def lenient(*arguments: Any) -> Any:
+        found = plain(*arguments)
+        found.checks = [
+            Check(name, Verdict.EXACT) if check.name == name and not check.verdict.passes else check
+            for check in found.checks
+        ]
+        return found
+
+    monkeypatch.setattr(attention_case, "run", lenient)
+    told = wrong()
+    assert bool(told) == (name != "data")  # its own controls are those of data
+
+
+@pytest.mark.parametrize("name", kernels.ALL_CHECKS)
+def test_a_check_that_is_left_out_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = attention_case.run
+
+    def fewer(*arguments: Any) -> Any:
+        found = plain(*arguments)
+        found.checks = [check for check in found.checks if check.name != name]
+        return found
+
+    monkeypatch.setattr(attention_case, "run", fewer)
+    assert "kernel/healthy" in wrong()
+
+
+def test_bounds_a_thousand_times_too_wide_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain: Callable[..., Any] = path_bound.kernel_bound
+    monkeypatch.setattr(attention_case, "kernel_bound", lambda *a: 1000 * plain(*a))
+    monkeypatch.setattr(path_bound, "kernel_bound", lambda *a: 1000 * plain(*a))
+    kernels._answer.cache_clear()
+    told = wrong()
+    kernels._answer.cache_clear()
+    assert "kernel/scaled by 1 + 2^-12" in told
+
+
+def test_a_battery_that_is_not_asked_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, "battery", lambda *a: Check("nothing", Verdict.EXACT))
+    assert "kernel/healthy" in wrong()

@@ -1,0 +1,70 @@
+"""Asking the controls: what is empty, raises or is wrong voids a run, and nothing makes that green again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from validation import judge
+from validation.__main__ import main
+from validation.controls import proof
+from validation.controls.control import Answer, Control, answer
+from validation.verdict import Check, Verdict
+
+
+def test_all_controls_are_right_and_have_names_of_their_own() -> None:
+    answers = proof.prove()
+    assert proof.failed(proof.flat(answers)) == []
+    assert set(answers) == set(proof.GROUPS)
+    names = [one.name for one in proof.flat(answers)]
+    assert len(set(names)) == len(names) > 500
+
+
+def test_a_wrong_answer_is_one_line() -> None:
+    one = answer(Control("within/row", lambda: "EXACT", "VOID"))
+    assert not one.right
+    assert one.line() == "control within/row: got EXACT, expected VOID"
+
+
+def test_what_raises_is_wrong() -> None:
+    def crash() -> str:
+        raise ZeroDivisionError("by\nzero")
+
+    assert answer(Control("a/b", crash, "EXACT")).line() == "control a/b: got ZeroDivisionError: by, expected EXACT"
+
+
+def test_ctrl_c_is_not_an_answer() -> None:
+    def stop() -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        answer(Control("a/b", stop, "EXACT"))
+
+
+def test_groups_that_are_empty_or_cannot_be_made_are_wrong() -> None:
+    def crash() -> Iterator[Control]:
+        yield Control("a/b", lambda: "x", "x")
+        raise RuntimeError("no rows")
+
+    found = proof.prove({"empty": lambda: iter(()), "crash": crash})
+    assert [one.line() for one in proof.failed(proof.flat(found))] == [
+        "control empty/rows: got none, expected rows",
+        "control crash/rows: got RuntimeError: no rows, expected rows",
+    ]
+    assert proof.failed([]) == [Answer("controls", "none", "controls")]
+
+
+def test_the_command_prints_a_table_and_exits_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["controls"]) == 0
+    shown = capsys.readouterr().out
+    assert "comparator within" in shown
+    assert "controls are right." in shown
+
+
+def test_the_command_names_each_wrong_answer_and_exits_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "anchor", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND))
+    assert main(["controls"]) == 1
+    assert "control anchor/flipped: got WITHIN_BOUND, expected EXCEEDS" in capsys.readouterr().out

@@ -1,0 +1,176 @@
+"""The soak command: a planted fault is an alarm, Ctrl-C keeps what is finished, processes give what one does."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.executors.base import Executor, StrataError
+from tests.validation.stub import StubExecutor
+from validation import soak, soak_plan
+from validation.__main__ import main, parser
+from validation.cases import Case
+from validation.soak_tally import Finished, Tally
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def result(case: Case, path: Any, change: Change | None = None) -> dict[str, Any]:
+    """What run_case gives for a healthy run, and what `change` makes of it."""
+    check = {"name": "bound", "verdict": "WITHIN_BOUND", "reason": "", "figures": {"slack": 0.125}}
+    made = {
+        "path": path.name,
+        "case": case.text(),
+        "verdict": "WITHIN_BOUND",
+        "explain": "",
+        "checks": [check],
+        "seconds": {"new": 0.5},
+    }
+    if change:
+        change(made)
+    return made
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, Change]], None]:
+    """Puts results in the place of runs; the argument says which runs end otherwise."""
+
+    def install(changes: dict[int, Change]) -> None:
+        by_seed = {soak_plan.job(1, index).case.seed: change for index, change in changes.items()}
+
+        def run_case(case: Case, path: Any, executor: Executor, settings: Any) -> dict[str, Any]:
+            assert settings.twin is not executor
+            return result(case, path, by_seed.get(case.seed))
+
+        def opened(name: str, **options: Any) -> Executor:
+            return StubExecutor()
+
+        monkeypatch.setattr(soak, "run_case", run_case)
+        monkeypatch.setattr(soak, "_one_thread", opened)
+        monkeypatch.setattr(soak, "_prebuild", lambda *_: 0)
+
+    return install
+
+
+def run(*words: str, out: Path | None = None) -> int:
+    return main(["soak", "--jobs", "1", *words, *(["--out", str(out)] if out else [])])
+
+
+def record(directory: Path) -> dict[str, Any]:
+    held: dict[str, Any] = json.loads((directory / soak.NAME).read_text())
+    return held
+
+
+def test_healthy_runs_pass(stand_in: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stand_in({})
+    assert run("--runs", "30", out=tmp_path) == 0
+    got = record(tmp_path)
+    assert (got["status"], got["finished"], got["alarms"]) == ("complete", 30, [])
+    assert got["verdicts"] == {"WITHIN_BOUND": 30}
+    assert got["worst"]["bound"]["slack"] == 0.125
+    assert got["seconds_by_part"]["new"] == 15.0
+    assert "30 runs (30 WITHIN_BOUND), 0 false alarms" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verdict", ["EXCEEDS", "VOID", "NOT_RUN", "INCONCLUSIVE"])
+def test_whatever_does_not_pass_is_an_alarm(
+    stand_in: Any, tmp_path: Path, verdict: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in({7: lambda made: made.update(verdict=verdict, explain="because | rerun: this")})
+    assert run("--runs", "20", out=tmp_path) == 1
+    (alarm,) = record(tmp_path)["alarms"]
+    case = soak_plan.job(1, 7).case.text()
+    assert (alarm["index"], alarm["case"]) == (7, case)
+    assert f"alarm in run 7: {case} | because | rerun: this" in capsys.readouterr().out
+    assert run("--runs", "7") == 0
+    assert run("--start", "8", "--runs", "9") == 0
+
+
+def test_ctrl_c_keeps_what_is_finished(stand_in: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(made: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    stand_in({5 + 3: interrupt})
+    assert run("--runs", "20", "--start", "3", out=tmp_path) == 1
+    got = record(tmp_path)
+    assert (got["status"], got["finished"]) == ("interrupted", 5)
+    shown = capsys.readouterr().out
+    assert "interrupted" in shown
+    assert "--start 8 --runs 15" in shown
+
+
+def test_a_planted_fault_is_found_by_a_real_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from strata.kernels import prompt_attention
+
+    index = next(i for i in range(99) if soak_plan.job(1, i).path.name == "prompt_attention/q4_0/sm80")
+    words = ("--start", str(index), "--runs", "1")
+    assert run(*words, out=tmp_path) == 0
+    assert set(record(tmp_path)["worst"]) >= {"bound", "agreement", "baseline bound"}
+    sound = prompt_attention.run
+
+    def negated(*arguments: Any) -> Any:
+        made = sound(*arguments)
+        made.out[..., 7] *= -1
+        return made
+
+    monkeypatch.setattr(prompt_attention, "run", negated)
+    assert run(*words, out=tmp_path) == 1
+    (alarm,) = record(tmp_path)["alarms"]
+    assert alarm["explain"].startswith("EXCEEDS prompt_attention/q4_0/sm80 bound: ")
+    # The printed command is one of parity, for that path and case alone.
+    typed = shlex.split(alarm["explain"].partition("rerun: ")[2])
+    assert typed[:4] == ["python", "-m", "validation", "parity"]
+    again = parser().parse_args(typed[3:])
+    assert (again.paths, again.case) == (alarm["path"], soak_plan.job(1, index).case.text())
+
+
+def test_processes_give_what_one_does() -> None:
+    packing = [i for i in range(len(soak_plan.CYCLE)) if soak_plan.CYCLE[i].name == "kv_pack/fp16/simt"]
+    runs = range(packing[0], packing[0] + 1)
+    (one,) = soak._all(runs, 3, "sm_90", 1)
+    (two,) = soak._all(runs, 3, "sm_90", 2)
+    assert (one.index, one.case, one.verdict, one.slack) == (two.index, two.case, two.verdict, two.slack)
+
+
+def test_parts_come_in_their_order_and_a_dead_process_is_told() -> None:
+    parts = [range(first, first + 2) for first in range(0, 20, 2)]
+    submitted: list[int] = []
+
+    def submit(part: Any) -> Future[list[Finished]]:
+        submitted.append(part[0])
+        future: Future[list[Finished]] = Future()
+        if part[0] == 14:
+            future.set_exception(BrokenProcessPool())
+        else:
+            future.set_result([Finished(i, "p", "c", "EXACT", "", {}, {}) for i in part])
+        return future
+
+    seen: list[int] = []
+    finished = soak._in_order(parts, 3, submit)
+    with pytest.raises(StrataError, match="in run 14 or soon after it; --start 14"):
+        seen.extend(one.index for one in finished)
+    assert seen == list(range(14))
+    assert submitted == list(range(0, 20, 2))[: len(submitted)]
+    assert len(submitted) <= 7 + 3
+
+
+def test_a_tally_takes_a_nan_for_the_worst() -> None:
+    tally = Tally()
+    for index, slack in enumerate([0.5, math.nan, 0.75]):
+        tally.add(Finished(index, "p", "recipe=flat x", "EXACT", "", {"bound": slack}, {}))
+    assert tally.worst["bound"][1].index == 1
+    assert tally.recipes == {"flat": 3}
+
+
+@pytest.mark.parametrize("words", [["--runs", "0"], ["--start", "-1"], ["--seed", "-1"], ["--jobs", "0"]])
+def test_bad_numbers_are_exit_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["soak", *words]) == 2
+    assert words[1] in capsys.readouterr().err

@@ -1,0 +1,63 @@
+"""Plans of a soak are pure and reach every path, recipe and size."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.kernels.paths import PATHS
+from strata.kernels.pool import GROUPS
+from validation import soak_plan
+from validation.cases import Case
+from validation.recipes import RECIPES
+from validation.runner import Job
+
+#: Runs within which every path has met every recipe: each path comes once a cycle, with the next recipe.
+MEETINGS = len(soak_plan.CYCLE) * len(RECIPES)
+
+
+def _jobs(seed: int, count: int) -> list[Job]:
+    return [soak_plan.job(seed, index) for index in range(count)]
+
+
+@given(st.integers(0, 2**63), st.integers(0, 1 << 20))
+def test_a_run_is_a_function_of_seed_and_index(seed: int, index: int) -> None:
+    job = soak_plan.job(seed, index)
+    assert soak_plan.job(seed, index) == job
+    assert Case.parse(job.case.text()) == job.case
+    low, high = soak_plan.CONTEXTS
+    assert low <= job.case.context <= high
+    assert job.case.queries <= soak_plan.EDGE_QUERIES
+
+
+def test_every_path_meets_every_recipe_of_its_operation() -> None:
+    met = {(job.path.name, job.case.recipe) for job in _jobs(1, MEETINGS)}
+    wanted = {(path.name, recipe.name) for path in PATHS.values() for recipe in soak_plan.recipes(path)}
+    assert met == wanted
+    assert {recipe for _, recipe in met} == set(RECIPES) - {"captured"}
+
+
+def test_every_size_occurs() -> None:
+    attention = [job.case for job in _jobs(1, MEETINGS) if job.path.operation != "kv_pack"]
+    assert {case.page_size for case in attention} == set(soak_plan.PAGE_SIZES)
+    assert {case.n_head_kv for case in attention} == set(soak_plan.KV_HEADS)
+    assert {case.group for case in attention} == set(GROUPS)
+    assert {case.queries for case in attention} == {*range(1, soak_plan.QUERIES + 1), soak_plan.EDGE_QUERIES}
+    assert any(case.top < case.context for case in attention)
+    assert any(case.top > case.context for case in attention)
+
+
+def test_the_checked_build_reaches_every_path_in_one_group() -> None:
+    checked = [job for job in _jobs(1, soak_plan.CHECKED_EVERY * len(soak_plan.CYCLE)) if job.flavor == "checked"]
+    assert {job.path.name for job in checked} == set(PATHS)
+    attention = {job.case.group for job in checked if job.path.operation != "kv_pack"}
+    assert attention == {soak_plan.CHECKED_GROUP}
+
+
+def test_seeds_are_fresh() -> None:
+    jobs = [*_jobs(1, MEETINGS), *_jobs(2, MEETINGS)]
+    assert len({job.case.seed for job in jobs}) == len(jobs)
+
+
+def test_schedules_differ() -> None:
+    assert len({job.schedule for job in _jobs(1, len(soak_plan.CYCLE))}) == soak_plan.SCHEDULES

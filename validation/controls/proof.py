@@ -1,0 +1,75 @@
+"""Asks every control: what a run does before its first case, and `python -m validation controls`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from validation.controls import data, enclosures, judgements, kernels, runs, values
+from validation.controls.control import Answer, Control, answer
+
+#: What makes the controls, by what they are about. Each must have some, or the proof fails.
+GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
+    "comparator within": values.within,
+    "comparator identical": values.identical,
+    "comparator written": values.written,
+    "comparator holds": values.holds,
+    "combined verdicts": judgements.combining,
+    "settled verdicts": judgements.settling,
+    "gates": judgements.gating,
+    "enclosures": enclosures.enclosing,
+    "battery": judgements.probing,
+    "witness": judgements.witnessing,
+    "stored pools": judgements.pools,
+    "data that breaks a promise": data.soft,
+    "seeds": data.seeds,
+    "healthy kernels": kernels.positive,
+    "wrong kernels": kernels.negative,
+    "whole runs": runs.run_level,
+}
+
+
+def ask(group: str, make: Callable[[], Iterator[Control]]) -> list[Answer]:
+    """The answers of one group. A group that is empty, or cannot even be made, is a wrong answer."""
+    found: list[Answer] = []
+    try:
+        found.extend(answer(control) for control in make())
+    except Exception as error:  # rows are made of the harness's own parts, which may be what is broken
+        found.append(Answer(f"{group}/rows", f"{type(error).__name__}: {error}".splitlines()[0], "rows"))
+    return found or [Answer(f"{group}/rows", "none", "rows")]
+
+
+def prove(groups: Mapping[str, Callable[[], Iterator[Control]]] = GROUPS) -> dict[str, list[Answer]]:
+    """Every control's answer, by group."""
+    return {group: ask(group, make) for group, make in groups.items()}
+
+
+def flat(answers: Mapping[str, Sequence[Answer]]) -> list[Answer]:
+    return [one for group in answers.values() for one in group]
+
+
+def failed(answers: Sequence[Answer]) -> list[Answer]:
+    """The wrong ones; where there is no answer at all, one that says so."""
+    if not answers:
+        return [Answer("controls", "none", "controls")]
+    return [one for one in answers if not one.right]
+
+
+def run(console: Console) -> int:
+    """Print a table of the groups and a line for each wrong answer. Exit status: 0 when all are right, else 1."""
+    answers = prove()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading, justify in (("controls", "left"), ("asked", "right"), ("wrong", "right")):
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for group, own in answers.items():
+        table.add_row(group, str(len(own)), str(len(failed(own)) or ""))
+    console.print(table)
+    wrong = failed(flat(answers))
+    for one in wrong:
+        console.print(one.line(), markup=False, soft_wrap=True)
+    count = len(flat(answers))
+    console.print(f"{count - len(wrong)} of {count} controls are right.", style="red" if wrong else "green")
+    return 1 if wrong else 0

@@ -1,0 +1,116 @@
+"""What a whole run comes to: only planned cases that were all executed and all passed make it green."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from strata.kernels.paths import PATHS, select
+from validation import runner
+from validation.cases import Case
+from validation.controls.control import Answer, Control
+from validation.controls.stand_in import StubExecutor, healthy
+from validation.ledger import Drift
+from validation.ledger_review import Review
+from validation.runner import Job, Station
+from validation.settings import Settings
+
+_RIGHT, _WRONG = Answer("one", "EXACT", "EXACT"), Answer("two", "EXACT", "EXCEEDS")
+#: A case that costs next to nothing: one query of an empty pool.
+_CASE = Case("all_absent", 1, 1, 1, 1, n_head_kv=1, group=4)
+_PATH = PATHS["prompt_attention/fp16/sm80"]
+
+#: What the ledger says: nothing, and that a family moved.
+AGREES = Review(reason="a control")
+MOVED = Review(1, drifts=(Drift((_PATH.name, "all_absent"), "bound max", 1.0, 0.5),))
+
+#: name, planned cases, verdicts of those that ended, controls asked, verdict of the run, exit status.
+RUNS: tuple[tuple[str, int, tuple[str, ...], tuple[Answer, ...], str, int], ...] = (
+    ("all within bound", 2, ("WITHIN_BOUND", "WITHIN_BOUND"), (_RIGHT,), "WITHIN_BOUND", 0),
+    ("all exact", 2, ("EXACT", "EXACT"), (_RIGHT,), "EXACT", 0),
+    ("exact and within bound", 2, ("EXACT", "WITHIN_BOUND"), (_RIGHT,), "WITHIN_BOUND", 0),
+    ("no planned case", 0, (), (_RIGHT,), "NOT_RUN", 1),
+    ("nothing executed", 2, (), (_RIGHT,), "NOT_RUN", 1),
+    ("fewer executed than planned", 3, ("EXACT", "EXACT"), (_RIGHT,), "NOT_RUN", 1),
+    ("more executed than planned", 1, ("EXACT", "EXACT"), (_RIGHT,), "NOT_RUN", 1),
+    ("executed, none planned", 0, ("EXACT",), (_RIGHT,), "NOT_RUN", 1),
+    *(
+        (f"{value} {where}", 3, cases, (_RIGHT,), value, 1)
+        for value in ("EXCEEDS", "VOID", "NOT_RUN", "INCONCLUSIVE")
+        for where, cases in (
+            ("first", (value, "EXACT", "EXACT")),
+            ("last", ("EXACT", "WITHIN_BOUND", value)),
+            ("everywhere", (value, value, value)),
+        )
+    ),
+    ("EXCEEDS before all were executed", 3, ("EXCEEDS",), (_RIGHT,), "EXCEEDS", 1),
+    ("a control failed", 1, ("EXACT",), (_RIGHT, _WRONG), "VOID", 1),
+    ("a control failed, and a case", 1, ("EXCEEDS",), (_WRONG,), "VOID", 1),
+    ("a control failed, nothing run", 1, (), (_WRONG,), "VOID", 1),
+    ("no control was asked", 1, ("EXACT",), (), "VOID", 1),
+)
+
+
+def run_level() -> Iterator[Control]:
+    """The rows of RUNS, put to the record that the command keeps."""
+    # The command imports this package; by the time a control is asked both are there.
+    from validation import parity
+
+    def ask(
+        planned: int,
+        verdicts: Sequence[str],
+        controls: Sequence[Answer],
+        held: Review | None = AGREES,
+        readings: Sequence[str] = (),
+    ) -> str:
+        nowhere: Any = None
+        run = parity.Run([], [Job(_CASE, _PATH)] * planned, nowhere, Settings(), None, controls=controls)
+        run.review = held
+        for index, verdict in enumerate(verdicts):
+            checks = [
+                {"name": "prediction", "verdict": "EXACT", "figures": {"readings": [reading]}}
+                for reading in readings[index : index + 1]
+            ]
+            run.add({"path": _PATH.name, "case": str(index), "verdict": verdict, "checks": checks})
+        return f"{run.verdict.value}, passed {run.passed}, exit {run.status}"
+
+    for name, planned, verdicts, controls, verdict, status in RUNS:
+        said = f"{verdict}, passed {status == 0}, exit {status}"
+        yield Control(f"run/{name}", partial(ask, planned, verdicts, controls), said)
+    right = partial(ask, 2, ("EXACT", "EXACT"), (_RIGHT,))
+    yield Control("run/a family of the ledger moved", partial(right, MOVED), "EXACT, passed False, exit 1")
+    yield Control("run/nothing was held against the ledger", partial(right, None), "EXACT, passed False, exit 1")
+    for name, second, passed in (("one reading", "sm_75", True), ("two readings", "sm_75_block4", False)):
+        asked = partial(right, readings=("sm_75", second))
+        yield Control(f"run/{name}", asked, f"EXACT, passed {passed}, exit {int(not passed)}")
+    yield Control("run/a planned seed", partial(_seeds, parity.plan_entries), "{'40'} {'41'}")
+    yield Control("run/every job is run", _jobs, "3 run, 3 ended, 3 results")
+
+
+def _seeds(plan: Any) -> str:
+    """The seeds of the cases that --seed 40 and --seed 41 plan, a size of their own among them."""
+    base = {"case": None, "context": None, "queries": None, "recipe": None, "profile": "quick", "capture": None}
+    found = []
+    for seed in (40, 41):
+        seeds = set()
+        for sizes in ({}, {"context": 8}):
+            options = argparse.Namespace(**(base | sizes), seed=seed)
+            entries = plan(options, select("*"))
+            seeds |= {word[5:] for entry in entries for word in entry.case.text().split() if word.startswith("seed=")}
+        found.append(str(seeds))
+    return " ".join(found)
+
+
+def _jobs() -> str:
+    """How many of three jobs the runner really runs and hands over."""
+    lanes, ended, stations = StubExecutor(), [], []
+
+    def station(job: Job) -> Station:
+        stations.append(job)
+        return Station(lanes, None, "")
+
+    jobs = [Job(_CASE, _PATH)] * 3
+    results = runner.run_jobs(jobs, station, Settings(), lambda job, result: ended.append(job), operations=healthy())
+    return f"{len(stations)} run, {len(ended)} ended, {len(results)} results"

@@ -1,0 +1,330 @@
+"""Mutants of what is built on the comparators: gates, bounds, battery, witness, cases and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from validation.mutants.mutant import Edit, Mutant
+
+JUDGE, PROBES, CASE, RUNNER = (f"validation/{name}.py" for name in ("judge", "probes", "attention_case", "runner"))
+GATES = "validation/bounds/prompt_attention.py"
+REFERENCE = "validation/reference/prompt_attention.py"
+
+
+def _fault(name: str, file: str, old: str, new: str, why: str, *also: Edit) -> Mutant:
+    return Mutant(f"judge-{name}", file, old, new, why, also=also, controls=True)
+
+
+def _gates() -> Iterator[Mutant]:
+    yield _fault(
+        "reference-with-itself",
+        JUDGE,
+        'within("bound", new[rows], reference.out, truth.bound',
+        'within("bound", reference.out.astype(np.float32), reference.out, truth.bound',
+        "The reference is compared with itself.",
+    )
+    yield _fault(
+        "bound-times-1000",
+        "validation/path_bound.py",
+        "largest_error(of, exact, rounding)",
+        "1000 * largest_error(of, exact, rounding)",
+        "Derived bounds are a thousand times too wide, for path and baseline alike.",
+    )
+    yield _fault(
+        "gate-1-of-itself",
+        JUDGE,
+        "bound = bounds.accuracy(base, reference.out)",
+        "bound = bounds.accuracy(new[rows], reference.out)",
+        "The path may be four times as wrong as the path is.",
+    )
+    yield _fault(
+        "gate-2-on-samples",
+        JUDGE,
+        'within("gate 2", new, old, bounds.agreement(old))',
+        'within("gate 2", new[rows], base, bounds.agreement(old))',
+        "Rows without a reference are not held against the baseline.",
+    )
+    yield _fault(
+        "gate-2-of-itself",
+        JUDGE,
+        'within("gate 2", new, old,',
+        'within("gate 2", new, new.copy(),',
+        "The path agrees with itself.",
+    )
+    yield _fault(
+        "agreement-unbounded",
+        JUDGE,
+        "limit = truth.bound + truth.base_bound\n",
+        "limit = truth.bound + truth.base_bound + np.abs(base - new[rows])\n",
+        "Path and baseline agree as far as they differ.",
+    )
+    yield _fault(
+        "anchor-dropped",
+        CASE,
+        "            found.checks.append(judge.anchor(old, truth))\n",
+        "            pass\n",
+        "The baseline is right because it is the baseline.",
+    )
+    yield _fault(
+        "anchor-of-itself",
+        JUDGE,
+        'within("baseline bound", old[rows], truth.reference.out,',
+        'within("baseline bound", old[rows], old[rows].astype(np.float64),',
+        "The baseline is compared with itself.",
+    )
+    yield _fault(
+        "anchor-by-the-path",
+        JUDGE,
+        "truth.reference.out, truth.base_bound, labels",
+        "truth.reference.out, 1000 * truth.base_bound, labels",
+        "The baseline's own bound is a thousand times too wide.",
+    )
+    yield Mutant(
+        "judge-reference-in-float32",
+        REFERENCE,
+        "            weights = softmax(of.scores)\n",
+        "            weights = softmax(of.scores.astype(np.float32)).astype(np.float32)\n",
+        "Weights of the reference are as wrong as those of the kernels.",
+        tests=("tests/validation/reference/test_prompt_attention.py",),
+    )
+
+
+def _battery() -> Iterator[Mutant]:
+    yield _fault("battery-accepts", PROBES, "if judge(wrong):", "if False:", "No wrong answer voids a case.")
+    yield _fault(
+        "battery-lives-inverted",
+        PROBES,
+        "if _live(wrong, reference, limit):",
+        "if not _live(wrong, reference, limit):",
+        "Only wrong answers that are within bound are shown to the gates.",
+    )
+    yield _fault(
+        "battery-blind",
+        PROBES,
+        "if blind and (wrong != right).any():",
+        "if False:",
+        "A case that cannot tell is sound.",
+    )
+    yield _fault(
+        "battery-refuses-truth", PROBES, "if not judge(right):", "if False:", "Gates may refuse the reference itself."
+    )
+    yield _fault(
+        "battery-nan-fits",
+        PROBES,
+        "(~(np.abs(wrong.astype(np.float64) - reference) <= limit))",
+        "(np.abs(wrong.astype(np.float64) - reference) > limit)",
+        "A NaN among wrong answers is not alive.",
+    )
+    yield _fault(
+        "battery-one-stale-row",
+        PROBES,
+        "stale[-1, -1] = right[-2, -1]",
+        "stale[-1, -1] = right[-1, -1]",
+        "The stale row is the right one.",
+    )
+    yield _fault(
+        "battery-first-head",
+        PROBES,
+        "for head in range(heads):",
+        "for head in range(1):",
+        "Only the first head is flipped.",
+    )
+    yield _fault(
+        "battery-not-asked",
+        CASE,
+        "        found.checks.append(judge.battery(old, truth))\n",
+        "",
+        "A case does not prove itself.",
+    )
+    yield _fault(
+        "bit-battery",
+        JUDGE,
+        "wrong.view(np.uint8).reshape(-1)[-1] ^= 1",
+        "pass",
+        "No bit is flipped to see whether it is refused.",
+    )
+
+
+def _witness() -> Iterator[Mutant]:
+    rows = (
+        ("nothing-launched", "if not witnesses:", "if False:", "No launch at all is as good as one."),
+        ("executor", "if witness.executor != executor.name:", "if False:", "It does not matter where a kernel ran."),
+        (
+            "arch",
+            'if witness.arch.partition(" on ")[0] != executor.arch:',
+            "if False:",
+            "Any architecture's image will do.",
+        ),
+        ("image", "if images and images.get(witness.entry) != witness.image:", "if False:", "Any image will do."),
+        (
+            "digest",
+            'if len(witness.image) != 64 or set(witness.image) - set("0123456789abcdef"):',
+            "if False:",
+            "An image without a digest will do.",
+        ),
+        (
+            "grid",
+            "if witness.blocks_run != x * y * z:",
+            "if False:",
+            "Blocks of a grid that did not run are not missed.",
+        ),
+        ("blocks", "if blocks is not None and total != blocks:", "if False:", "A smaller grid will do."),
+        ("missing", "    if missing:\n", "    if False:\n", "A kernel that was never launched is not missed."),
+        (
+            "first-problem-only",
+            'holds("witness", not wrong,',
+            'holds("witness", len(wrong) < 2,',
+            "One thing may be wrong with a launch.",
+        ),
+    )
+    for name, old, new, why in rows:
+        yield _fault(f"witness-{name}", JUDGE, old, new, why)
+    yield _fault(
+        "witness-not-asked",
+        CASE,
+        '        _witness("witness", case, path, executor, operation, first.witnesses),\n',
+        "",
+        "Nobody looks what was launched.",
+    )
+    yield _fault(
+        "baseline-witness-not-asked",
+        CASE,
+        '            _witness("baseline witness", case, base, executor, operations[base.operation], second.witnesses),\n',
+        "",
+        "Nobody looks what the baseline launched.",
+    )
+
+
+def _case() -> Iterator[Mutant]:
+    run = "again = operation.run(settings.twin or executor, path, part).out"
+    yield _fault(
+        "repeat-of-itself",
+        CASE,
+        run,
+        "again = (new if whole else new[rows]).copy()",
+        "The second run is a copy of the first.",
+    )
+    expected = "expected = operation.run(settings.predictor(rule), path, part).out"
+    yield _fault(
+        "prediction-of-itself",
+        CASE,
+        expected,
+        "expected = (new if whole else new[rows]).copy()",
+        "The prediction is a copy of the output.",
+    )
+    yield _fault(
+        "prediction-left-out",
+        CASE,
+        'if settings.predict == "none" or executor.name == "lanes":',
+        "if True:",
+        "Nothing is predicted, whatever was asked.",
+    )
+    yield _fault(
+        "unknown-rule-passes",
+        CASE,
+        "return [Check(name, Verdict.INCONCLUSIVE, reason)]",
+        "return []",
+        "A card whose rule nobody knows needs no prediction.",
+    )
+    yield _fault(
+        "exact-for-a-sample",
+        CASE,
+        '"all_bits": whole and name == "prediction"',
+        '"all_bits": True',
+        "A sample of predicted bits makes a case exact.",
+    )
+    yield _fault(
+        "guards-not-asked",
+        CASE,
+        'holds("guards", first.guards_ok,',
+        'holds("guards", True,',
+        "What was written beside a buffer is forgiven.",
+    )
+    yield _fault(
+        "baseline-guards-not-asked",
+        CASE,
+        'holds("baseline guards", second.guards_ok,',
+        'holds("baseline guards", True,',
+        "The baseline may write beside its buffers.",
+    )
+    yield _fault(
+        "written-not-asked", CASE, '        written("written", new),\n', "", "Elements nobody wrote are answers."
+    )
+    yield _fault(
+        "shape-forgiven",
+        CASE,
+        "if new.shape != inputs.q.shape:",
+        "if new.ndim != inputs.q.ndim:",
+        "An output of fewer rows is an output.",
+    )
+    yield _fault(
+        "data-not-asked",
+        CASE,
+        "        found.checks.append(promises.kept(case, path.mode, inputs))\n",
+        "",
+        "Data need not be what their recipe says.",
+    )
+    yield _fault(
+        "timed-anything",
+        CASE,
+        'holds(f"timed {name}", same,',
+        'holds(f"timed {name}", True,',
+        "What was timed need not be what was judged.",
+    )
+    yield _fault(
+        "error-passes",
+        RUNNER,
+        'Check("run", Verdict.NOT_RUN, str(error))',
+        'Check("run", Verdict.EXACT)',
+        "A kernel that cannot run passes.",
+    )
+    yield _fault(
+        "exact-too-soon",
+        RUNNER,
+        "return Verdict.EXACT if verdict is Verdict.WITHIN_BOUND and predicted else verdict",
+        "return Verdict.EXACT if verdict is Verdict.WITHIN_BOUND else verdict",
+        "Every case within bound is exact.",
+    )
+    yield _fault(
+        "exact-whatever",
+        RUNNER,
+        "if verdict is Verdict.WITHIN_BOUND and predicted else verdict",
+        "if predicted else verdict",
+        "Predicted bits outweigh a check that failed.",
+    )
+    yield _fault(
+        "held-for-another-case",
+        CASE,
+        "if kind not in self._held or self._held[kind][0] != key:",
+        "if kind not in self._held:",
+        "Every case is judged on the first one's data.",
+    )
+    yield _fault(
+        "held-for-another-mode",
+        CASE,
+        'memo.get("inputs", (case, path.mode),',
+        'memo.get("inputs", case,',
+        "Every mode is judged on the first one's data.",
+    )
+    yield _fault(
+        "reference-of-another-mode",
+        CASE,
+        "            (case, path.mode),\n            lambda: attend(",
+        "            case,\n            lambda: attend(",
+        "Every mode is held against the first one's reference.",
+    )
+    yield _fault(
+        "planes-skipped",
+        "validation/pack_case.py",
+        '_PLANES = ("k", "v", "k_scale", "v_scale")',
+        '_PLANES = ("k", "v")',
+        "Stored scales are not compared.",
+    )
+
+
+def mutants() -> Iterator[Mutant]:
+    """Every mutant of what judges a case."""
+    yield from _gates()
+    yield from _battery()
+    yield from _witness()
+    yield from _case()

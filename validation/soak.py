@@ -1,0 +1,182 @@
+"""Soak: many healthy runs of small cases with fresh seeds, each with every check. None may raise an alarm.
+
+Runs go through all paths and recipes in turn, with drawn page sizes, groups, KV heads, widths and selections;
+one in 47 is in the checked build. A run that does not pass is printed with its case and the command that runs it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from pathlib import Path as FilePath
+
+from rich.console import Console
+
+from strata.executors.base import Executor, Kernel, StrataError
+from strata.executors.lanes import LanesExecutor
+from validation import soak_plan
+from validation.prebuild import kernels_of
+from validation.predict import DEFAULT_RULE
+from validation.report.progress import Reporter
+from validation.report.run_file import RunFile
+from validation.runner import run_case
+from validation.settings import Settings
+from validation.soak_tally import Finished, Tally, report
+from validation.stations import Stations
+
+SCHEMA = "strata-soak/1"
+NAME = "soak.json"
+PASSED, FAILED = 0, 1
+#: Runs handed to a process at once, and how many such parts wait for each process.
+PART = 4
+AHEAD = 4
+
+
+def _one_thread(name: str, *, rule: str, flavor: str, seed: int | None, target: str | None) -> Executor:
+    """Lanes on one thread: the processes are as many as the cores."""
+    return LanesExecutor(rule=rule, flavor=flavor, seed=seed, threads=1)
+
+
+@dataclass
+class Worker:
+    """Runs single runs of a seed; one in each process."""
+
+    seed: int
+    rule: str
+    stations: Stations = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stations = Stations("lanes", self.rule, open=_one_thread)
+
+    def run(self, index: int) -> Finished:
+        job = soak_plan.job(self.seed, index)
+        station = self.stations.of(job, ())
+        settings = Settings(twin=station.twin, invocation=station.invocation)
+        result = run_case(job.case, job.path, station.executor, settings)
+        checks = result["checks"]
+        slack = {check["name"]: float(check["figures"]["slack"]) for check in checks if "slack" in check["figures"]}
+        said = (result["path"], result["case"], result["verdict"], result["explain"])
+        return Finished(index, *said, slack, result["seconds"])
+
+
+_worker: Worker | None = None
+
+
+def _start(seed: int, rule: str) -> None:
+    """In a new process: Ctrl-C is for the parent, which then waits for the parts that have begun."""
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _worker = Worker(seed, rule)
+
+
+def _part(indices: Sequence[int]) -> list[Finished]:
+    assert _worker is not None
+    return [_worker.run(index) for index in indices]
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of `python -m validation soak`."""
+    command.add_argument("--runs", type=int, default=1000, metavar="N", help="how many runs (default: %(default)s)")
+    command.add_argument("--start", type=int, default=0, metavar="I", help="index of the first (default: %(default)s)")
+    command.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all runs (default: %(default)s)")
+    command.add_argument("--rule", default=DEFAULT_RULE, help="tensor-core rule of lanes (default: %(default)s)")
+    command.add_argument("--jobs", type=int, metavar="N", help="processes (default: one a core)")
+    command.add_argument("--out", type=FilePath, metavar="DIR", help=f"write {NAME} there")
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Exit status 0 when every run passed, 1 when one did not or Ctrl-C came. Raises StrataError when it cannot run."""
+    jobs = (os.cpu_count() or 1) if options.jobs is None else options.jobs
+    if options.runs < 1 or options.start < 0 or options.seed < 0 or jobs < 1:
+        raise StrataError(
+            f"--runs {options.runs}, --start {options.start}, --seed {options.seed}, --jobs {jobs}: "
+            "expected at least 1, 0, 0 and 1"
+        )
+    file = RunFile(options.out, NAME) if options.out else None
+    indices = range(options.start, options.start + options.runs)
+    console.print(
+        f"{options.runs} runs from {options.start}, seed {options.seed}, rule {options.rule}, {jobs} processes"
+    )
+    tally, began, status = Tally(), time.perf_counter(), "complete"
+    try:
+        built = _prebuild(indices, options.seed, options.rule, jobs)
+        console.print(f"{built} kernels are built, {time.perf_counter() - began:.0f} s")
+        began = time.perf_counter()
+        with Reporter(console, options.runs) as reporter:
+            for finished in _all(indices, options.seed, options.rule, jobs):
+                tally.add(finished)
+                said = f"alarm in run {finished.index}: {finished.case} | {finished.explain}"
+                reporter.finished(f"run {finished.index}", "" if finished.passes else said)
+    except KeyboardInterrupt:
+        status = "interrupted"
+    seconds = time.perf_counter() - began
+    if file:
+        plan = {"seed": options.seed, "start": options.start, "runs": options.runs, "rule": options.rule}
+        file.write({"schema": SCHEMA, "status": status, **plan, "seconds": seconds, "jobs": jobs, **tally.record()})
+    report(console, tally, seconds)
+    if status == "interrupted":
+        after = options.start + tally.runs
+        left = options.runs - tally.runs
+        console.print(f"interrupted: the finished runs are kept; the rest: --start {after} --runs {left}")
+    return PASSED if tally.runs == options.runs and not tally.alarms else FAILED
+
+
+def _prebuild(indices: Sequence[int], seed: int, rule: str, jobs: int) -> int:
+    """Compile what the runs need, each kernel once, before there are processes that would do it twice."""
+    stations = Stations("lanes", rule, open=_one_thread)
+    needed: dict[tuple[str, Kernel], Executor] = {}
+    for index in indices:
+        job = soak_plan.job(seed, index)
+        for kernel in kernels_of(job):
+            if (job.flavor, kernel) not in needed:
+                needed[job.flavor, kernel] = stations.of(replace(job, schedule=None), ()).executor
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        for future in [pool.submit(executor.build, kernel) for (_, kernel), executor in needed.items()]:
+            with suppress(StrataError):  # said by its run
+                future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return len(needed)
+
+
+def _all(indices: Sequence[int], seed: int, rule: str, jobs: int) -> Iterator[Finished]:
+    """The runs in order, so that what is finished is always the first of them."""
+    if jobs == 1:
+        worker = Worker(seed, rule)
+        yield from map(worker.run, indices)
+        return
+    parts = [indices[first : first + PART] for first in range(0, len(indices), PART)]
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (seed, rule))
+    try:
+        yield from _in_order(parts, jobs * AHEAD, lambda part: pool.submit(_part, part))
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _in_order(
+    parts: Sequence[Sequence[int]], ahead: int, submit: Callable[[Sequence[int]], Future[list[Finished]]]
+) -> Iterator[Finished]:
+    waiting: deque[tuple[Sequence[int], Future[list[Finished]]]] = deque()
+    left = iter(parts)
+    while True:
+        for part in left:
+            waiting.append((part, submit(part)))
+            if len(waiting) >= ahead:
+                break
+        if not waiting:
+            return
+        part, future = waiting.popleft()
+        try:
+            yield from future.result()
+        except BrokenProcessPool as error:
+            raise StrataError(f"a process died in run {part[0]} or soon after it; --start {part[0]} goes on") from error
