@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,10 +26,9 @@ OUT = np.random.default_rng(1).integers(0, 1 << 32, (2, 24, HEAD_DIM), dtype=np.
 POOLED = ("k", "v", "k_scale", "v_scale", "table")
 
 
-def changed(inputs: Inputs, name: str, array: np.ndarray | None) -> Inputs:
-    if name in POOLED:
-        return replace(inputs, pool=replace(inputs.pool, **{name: array}))
-    return replace(inputs, **{name: array})
+def changed(inputs: Inputs, name: str, array: np.ndarray) -> Inputs:
+    new: dict[str, Any] = {name: array}
+    return replace(inputs, pool=replace(inputs.pool, **new)) if name in POOLED else replace(inputs, **new)
 
 
 def array_of(inputs: Inputs, name: str) -> np.ndarray:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from strata.executors.base import ExecutorUnavailable, StrataError
+from strata.executors.base import Argument, ExecutorUnavailable, Kernel, StrataError, Witness
 from strata.executors.cuda import CudaExecutor
 from strata.executors.lanes import LanesExecutor
+from strata.executors.lanes.executor import HostBuffer
 from tests.validation.stub import StubCard, StubExecutor
 from validation import tensorcore
 from validation.predict import rule_on
@@ -64,9 +66,10 @@ def test_an_instruction_that_the_tier_lacks_is_not_asked() -> None:
 class _Torn(LanesExecutor):
     """A tensor core of which one output is off by its last bit."""
 
-    def launch(self, *arguments: object) -> object:  # type: ignore[override]
-        done = super().launch(*arguments)  # type: ignore[arg-type]
-        out = arguments[2][3]  # type: ignore[index]
+    def launch(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument]) -> Witness:
+        done = super().launch(kernel, grid, args)
+        out = args[3]
+        assert isinstance(out, HostBuffer)
         values = out.host()
         values.view(np.uint32)[2, 77] ^= 1
         out.write(values)
