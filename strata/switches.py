@@ -108,7 +108,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Switches:
-    """What an environment asks for. values: of switches given a good value; problems: one line each, none when clean."""
+    """What an environment asks for. values: of the switches with a good value; problems: one line each."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()

@@ -73,9 +73,7 @@ def test_values(name: str, value: str, problem: str | None) -> None:
 def test_a_switch_of_an_operation_to_come_says_so() -> None:
     switches = read({"STRATA_SELECT_SIMT": "1"})
     assert switches.value("STRATA_SELECT_SIMT") == "1"
-    assert switches.problems == (
-        "STRATA_SELECT_SIMT=1 has no effect yet: block_select does not exist in this version",
-    )
+    assert switches.problems == ("STRATA_SELECT_SIMT=1 has no effect yet: block_select does not exist in this version",)
 
 
 @pytest.mark.parametrize(
@@ -105,8 +103,15 @@ def test_numbers_have_a_range() -> None:
         assert len(line) < 200
 
 
-@pytest.mark.parametrize(("name", "kind", "allowed"), [("X", "flag", ("1",)), ("STRATA_X", "word", ("1",)),
-                                                       ("STRATA_X", "flag", ()), ("STRATA_X", "number", ("2", "1"))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "kind", "allowed"),
+    [
+        ("X", "flag", ("1",)),
+        ("STRATA_X", "word", ("1",)),
+        ("STRATA_X", "flag", ()),
+        ("STRATA_X", "number", ("2", "1")),
+    ],
+)
 def test_a_malformed_row_is_refused(name: str, kind: str, allowed: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match=name):
         Switch(name, kind, allowed, "", "Nothing.", "none")
