@@ -26,11 +26,14 @@ Gate = Callable[[Path, Device], Decision]
 @dataclass(frozen=True)
 class Served:
     """path: the name of the path that serves, None when none can; reason: one line; target: what to compile it for,
-    `sm_NN`, or `compute_NN` for PTX; None on the CPU, or without a path."""
+    `sm_NN`, or `compute_NN` for PTX; None on the CPU, or without a path. instead_of: the path of the device's tier
+    when it was refused, and cause by what: `switch`, `compiler` or `gate`."""
 
     path: str | None
     reason: str
     target: str | None = None
+    instead_of: str | None = None
+    cause: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,14 @@ def serve(operation: str, mode: str, device: Device, switches: Switches, gate: G
     code = device.machine_code
     target = f"compute_{device.ptx}" if code is None else f"sm_{code}"
     if fast is None:
-        why = "it is the only one" if _only(base) else f"compute capability {device.dotted} has no other"
+        why = (
+            "it is the only one" if base.operation == operation else f"compute capability {device.dotted} has no other"
+        )
         return Served(base.name, f"{base.name}: {why}", target)
     refused = _refused(fast, device, switches, gate)
     if refused:
-        return Served(base.name, f"{base.name} instead of {fast.name}: {refused}", target)
+        cause, why = refused
+        return Served(base.name, f"{base.name} instead of {fast.name}: {why}", target, fast.name, cause)
     return Served(fast.name, f"{fast.name}: {gate(fast, device).reason}", target)
 
 
@@ -92,10 +98,6 @@ def _serves(path: Path, capability: int | None) -> bool:
     return capability is not None and lowest <= capability <= highest
 
 
-def _only(base: Path) -> bool:
-    return not any(path.baseline == base.name for path in PATHS.values())
-
-
 def _unable(device: Device, base: Path) -> str:
     """Why nothing can run on a card; "" when something can."""
     if device.capability is None or device.capability < base.min_capability:
@@ -113,20 +115,20 @@ def _unable(device: Device, base: Path) -> str:
     return ""
 
 
-def _refused(fast: Path, device: Device, switches: Switches, gate: Gate) -> str:
-    """Why the path of the device's tier does not serve; "" when it does."""
+def _refused(fast: Path, device: Device, switches: Switches, gate: Gate) -> tuple[str, str] | None:
+    """Cause and reason why the path of the device's tier does not serve; None when it does."""
     for veto in _VETOES:
         if (veto.operation, switches.value(veto.switch)) == (fast.operation, veto.value) and fast.mode in veto.modes:
-            return f"{veto.switch}={veto.value} asks for it"
+            return "switch", f"{veto.switch}={veto.value} asks for it"
     if fast.name in _ON_REQUEST:
         switch, value = _ON_REQUEST[fast.name]
         if switches.value(switch) != value:
-            return f"it serves only where {switch}={value} asks for it; the gate says {gate(fast, device).line}"
+            return "switch", f"it serves only where {switch}={value} asks; the gate says {gate(fast, device).line}"
     code = device.machine_code
     if code is None or code < fast.min_capability:
-        return (
+        return "compiler", (
             f"the compiler (CUDA {device.compiler}) has no machine code for compute capability {device.dotted}, "
             "and no record covers what a driver makes of PTX; a newer NVRTC opens the way"
         )
     decision = gate(fast, device)
-    return "" if decision.open else decision.line
+    return None if decision.open else ("gate", decision.line)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strata.switches import KINDS, PREFIX, SETTINGS, SWITCHES, Switch, Switches, read
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = st.text(st.characters(blacklist_categories=("Cs",)), max_size=60)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
 def test_the_table_is_what_is_documented() -> None:

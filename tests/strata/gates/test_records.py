@@ -73,7 +73,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "escaped": (DATA.replace(b"NVIDIA", b"\\u004eVIDIA"), "not in canonical form"),
     "look-alike": (DATA.replace(b"NVIDIA", "NVIDI\u0391".encode()), "not in canonical form"),
     "control": (DATA.replace(b"NVIDIA", b"NVIDI\\u0007"), "more than printable ASCII"),
-    "delete": (DATA.replace(b"NVIDIA", b"NVIDI\x7f"), "more than printable ASCII"),
+    "delete": (DATA.replace(b"NVIDIA", b"NVIDI\x7f"), "not in canonical form"),
     "nan": (DATA.replace(b'"seed":1', b'"seed":NaN'), "NaN is not a whole number"),
     "infinity": (DATA.replace(b'"seed":1', b'"seed":-Infinity'), "-Infinity is not a whole number"),
     "float": (DATA.replace(b'"seed":1', b'"seed":1.5'), "1.5 is not a whole number"),
@@ -95,7 +95,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "no plan": (change(plan=None), "not shaped as a record"),
     "no images": (change(images=[]), "a case launched image 0 of 0"),
     "define": (change(images=[{**VALUE["images"][0], "defines": [["A"]]}]), "not shaped as a record"),
-    "line end": (change(provenance={**VALUE["provenance"], "device": "a\nb"}), "printable characters"),
+    "line end": (change(provenance={**VALUE["provenance"], "device": "a\nb"}), "more than printable ASCII"),
 }
 
 
