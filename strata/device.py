@@ -15,7 +15,7 @@ PINNED_ARCHS = {
 
 @dataclass(frozen=True)
 class Device:
-    """name: as the driver gives it; capability: times ten, None where kernels run on the CPU (lanes); driver: the
+    """name: as the driver gives it, in printable ASCII; capability: times ten, None where kernels run on the CPU (lanes); driver: the
     newest CUDA version its driver runs; compiler: CUDA major of the NVRTC at hand; archs: capabilities it knows."""
 
     name: str
@@ -83,8 +83,10 @@ def this_machine(index: int = 0) -> Device:
     if not 0 <= index < driver.devices:
         raise StrataError(f"device {index}: this machine has {driver.devices}, counted from 0")
     card = Card(cupy, index)
+    # A record holds printable ASCII alone, and its device is compared with this name.
+    name = "".join(char if char.isascii() and char.isprintable() else "?" for char in card.title)[:120]
     try:
         nvrtc = load_nvrtc((12,) if driver.extra == "cuda12x" else (13, 12))
     except ExecutorUnavailable:
-        return Device(card.title, card.capability, driver.cuda)
-    return Device(card.title, card.capability, driver.cuda, int(nvrtc.release.partition(".")[0]), nvrtc.archs)
+        return Device(name, card.capability, driver.cuda)
+    return Device(name, card.capability, driver.cuda, int(nvrtc.release.partition(".")[0]), nvrtc.archs)

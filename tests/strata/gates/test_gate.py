@@ -24,6 +24,7 @@ from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
 from tests.strata.gates import builder
 from tests.strata.gates.builder import HOPPER, TURING
+from validation import profiles
 
 T4, H200 = Device("NVIDIA T4", 75), Device("NVIDIA H200", 90)
 SM75, SM80 = "prompt_attention/q4_0/sm75", "prompt_attention/q4_0/sm80"
@@ -99,6 +100,13 @@ def test_other_evidence_opens_nothing(
         assert not decision.open
         assert why.replace("ID", record.short) in decision.line
         assert COMMAND in decision.way
+
+
+def test_required_sizes_are_those_that_records_are_made_with() -> None:
+    required = getattr(profiles, "REQUIRED", None)
+    if required is None:
+        pytest.skip("this version makes no records")
+    assert (POLICY.recipe, POLICY.required) == (profiles.SIZED_RECIPE, required)
 
 
 def test_nothing_opens_on_lanes() -> None:
