@@ -15,8 +15,9 @@ PINNED_ARCHS = {
 
 @dataclass(frozen=True)
 class Device:
-    """name: as the driver gives it, in printable ASCII; capability: times ten, None where kernels run on the CPU (lanes); driver: the
-    newest CUDA version its driver runs; compiler: CUDA major of the NVRTC at hand; archs: capabilities it knows."""
+    """name: as the driver gives it, in printable ASCII; capability: times ten, None where kernels run on the CPU
+    (lanes); driver: the newest CUDA version its driver runs; compiler: CUDA major of the NVRTC at hand; archs: the
+    capabilities that it knows."""
 
     name: str
     capability: int | None
