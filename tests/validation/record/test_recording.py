@@ -11,6 +11,10 @@ import numpy as np
 import pytest
 
 from strata.executors.base import LaunchError
+from strata.device import named
+from strata.gates.gate import decide
+from strata.gates.record import of_value
+from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
 from tests.validation.stub import healthy, kernel
 from tests.validation.test_parity import Bench, run
@@ -88,7 +92,7 @@ def test_run_json_may_lie_elsewhere(bench: Bench, tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "b").iterdir()] == ["run.json"]
 
 
-@pytest.mark.parametrize("profile", profiles.PROFILES)
+@pytest.mark.parametrize("profile", ["quick", "full"])
 def test_profile_seed_and_paths_may_be_chosen(bench: Bench, profile: str, tmp_path: Path) -> None:
     words = ("--profile", profile, "--seed", "7", "--paths", "prompt_attention/q4_0/*")
     assert run("--record", str(tmp_path), *words) == 0
@@ -118,10 +122,16 @@ def test_what_no_verifier_could_plan_again_is_refused(
     assert not (tmp_path / "records").exists()
 
 
-def test_a_failed_run_leaves_a_record_that_says_so(bench: Bench, tmp_path: Path, capsys: Any) -> None:
+@pytest.mark.parametrize("card", [False, True])
+def test_a_failed_run_leaves_a_record_that_says_so(
+    bench: Bench, card: bool, tmp_path: Path, state: Path, capsys: Any
+) -> None:
+    bench.card = card
     bench.operations = healthy(prompt_attention=kernel(lambda out, inputs: -out if len(out) == 3 else out))
     assert run("--record", str(tmp_path), "--paths", PATH) == 1
-    assert [case["verdict"] for case in one(tmp_path)["cases"]] == ["WITHIN_BOUND", "EXCEEDS", "WITHIN_BOUND"]
+    passed = "EXACT" if card else "WITHIN_BOUND"
+    assert [case["verdict"] for case in one(tmp_path)["cases"]] == [passed, "EXCEEDS", passed]
+    assert list(state.iterdir()) == []
     assert "the run did not pass" in capsys.readouterr().out.strip().splitlines()[-1]
 
 
@@ -151,10 +161,11 @@ def test_a_case_without_output_leaves_none_and_fails(bench: Bench, tmp_path: Pat
     assert "no record: a case gave no output" in capsys.readouterr().out
 
 
-def test_a_card_beside_a_compiler_predicts_every_bit(bench: Bench, tmp_path: Path) -> None:
+def test_a_card_beside_a_compiler_predicts_every_bit(bench: Bench, tmp_path: Path, state: Path) -> None:
     bench.card = True
     assert run("--record", str(tmp_path), "--paths", PATH) == 0
     found = one(tmp_path)
+    assert records(state / "records") == [found]
     assert found["provenance"]["capability"] == 90
     for case in found["cases"]:
         assert case["prediction"] == {"readings": ["sm_90"], "compared": case["rows"] * 256, "differing": 0}
@@ -168,7 +179,19 @@ def test_a_card_without_a_compiler_makes_a_record_all_the_same(bench: Bench, tmp
     assert {case["verdict"] for case in found["cases"]} == {"WITHIN_BOUND"}
     assert all(case["prediction"] is None for case in found["cases"])
     assert found["provenance"]["compiler"] is None
-    assert "left to the verifier" in capsys.readouterr().out.strip().splitlines()[-1]
+    last = capsys.readouterr().out.strip().splitlines()[-1]
+    assert "left to the verifier" in last
+    assert "kept for this machine" in last
+
+
+def test_a_record_that_cannot_be_kept_for_this_machine_is_one_all_the_same(
+    bench: Bench, tmp_path: Path, state: Path, capsys: Any
+) -> None:
+    bench.card = True
+    (state / "records").write_text("")
+    assert run("--record", str(tmp_path), "--paths", PATH) == 0
+    assert len(records(tmp_path)) == 1
+    assert "not kept for this machine: cannot write" in capsys.readouterr().out.strip().splitlines()[-1]
 
 
 def test_the_ledger_is_asked_about_the_profile_alone(
@@ -187,7 +210,7 @@ def test_the_ledger_is_asked_about_the_profile_alone(
 
 
 def test_a_simulated_turing_card_gives_the_same_record_twice(
-    tiny: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: None, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger, "load", ledger.Ledger)
     words = ["parity", "--executor", "lanes", "--rule", "sm_75", "--flavor", "checked", "--paths", PATH]
@@ -195,14 +218,20 @@ def test_a_simulated_turing_card_gives_the_same_record_twice(
     for name in ("first", "again"):
         assert main([*words, "--record", str(tmp_path / name)]) == 0
         value = one(tmp_path / name)
-        value["provenance"].pop("made")
-        value.pop("timings")
+        value["provenance"]["made"] = "2030-01-31"
+        value["timings"] = []
         values.append(value)
     first, again = values
     assert first == again
+    path, read = PATHS[PATH], of_value(first, "0" * 64, local=False)
+    decision = decide(path, named(75), of_path(path), [read])
+    assert not decision.open
+    assert "simulated: record 000000000000 ran on the CPU (lanes), which is no evidence for a card" in decision.reason
     assert first["provenance"]["executor"] == "lanes"
     assert first["provenance"]["rule"] == "sm_75"
     assert first["provenance"]["capability"] is None
     assert all(name.startswith("k8_") for name in first["identification"]["vectors"])
+    assert list(state.iterdir()) == []
     assert {image["entry"] for image in first["images"]} == {PATHS[PATH].operation}
+    assert {name for image in first["images"] for name in image["sources"]} <= set(first["sources"])
     assert all(image["loaded"] == image["arch"] for image in first["images"])
