@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strata.executors.base import LaunchError
 from strata.device import named
+from strata.executors.base import LaunchError
 from strata.gates.gate import decide
 from strata.gates.record import of_value
 from strata.gates.sources import of_path
