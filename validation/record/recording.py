@@ -20,6 +20,8 @@ from validation.stations import Stations
 
 #: The profile of a record when none is named.
 PROFILE = "standard"
+#: Where the record goes when no directory is named.
+DIRECTORY = FilePath("parity")
 OPERATION = "prompt_attention"
 #: Options that ask for other cases than a verifier can plan again from profile, seed and paths.
 _OTHER_CASES = ("case", "recipe", "context", "queries", "capture")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from validation.cases import Case
 from validation.pools import Inputs
 from validation.record import challenge, merkle
 from validation.record.canonical import decode, encode, float_of, name_of
-from validation.record.make import check, record, write
+from validation.record.make import SCHEMA_FILE, check, record, write
 from validation.record.merkle import root_from
 
 IDENTIFICATION = {"vectors": {"k8_00": "33800000"}, "special": {}}
@@ -187,3 +188,22 @@ def test_the_plan_s_digest_is_of_pairs_in_order() -> None:
     assert one.digest == name_of(said)
     assert plan(CASES[::-1]).digest != one.digest
     assert plan((CASES[0], Case("uniform", 4, 40, 3, 16))).digest != one.digest
+
+
+def _fields(schema: Any) -> Iterator[str]:
+    """The names of all properties of a schema."""
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        for inner in schema.values():
+            yield from _fields(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from _fields(inner)
+
+
+def test_every_field_is_in_the_documentation() -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "record.md"
+    named = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]+)`", page.read_text(encoding="utf-8")))))
+    fields = set(_fields(json.loads(SCHEMA_FILE.read_text())))
+    assert len(fields) > 40
+    assert fields - named == set()

@@ -12,7 +12,7 @@ import pytest
 
 from strata.device import named
 from strata.executors.base import LaunchError
-from strata.gates.gate import decide
+from strata.gates.gate import COMMAND, decide
 from strata.gates.record import of_value
 from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
@@ -84,6 +84,15 @@ def test_a_run_writes_its_record_beside_run_json(bench: Bench, tmp_path: Path, c
     last = capsys.readouterr().out.strip().splitlines()[-1]
     assert last.startswith(f"record {tmp_path}")
     assert "evidence for no card" in last
+
+
+def test_the_command_that_the_gate_names_makes_a_record(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert COMMAND.startswith("nox -s parity -- ")
+    assert run(*COMMAND.removeprefix("nox -s parity -- ").split()) == 0
+    assert len(one(tmp_path / "parity")["plan"]["paths"]) == 8
 
 
 def test_run_json_may_lie_elsewhere(bench: Bench, tmp_path: Path) -> None:
