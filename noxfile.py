@@ -1,4 +1,6 @@
-"""Sessions: `nox -s parity`, `tests`, `mutants`, `bench`, `lint`. What follows `--` goes to the command inside.
+"""Sessions: `nox -s parity`, `tests`, `mutants`, `static`, `bench`, `lint`.
+
+What follows `--` goes to the command inside.
 
 The exit status is the command's own: 0 passed, 1 failed, 2 could not run.
 """
@@ -45,6 +47,13 @@ def mutants(session: nox.Session) -> None:
     """Plant every known fault in copies of the sources and print which check refuses each."""
     _install(session, _card_extras(session) + _compiler_extras(session), groups=["test"])
     _run(session, "-m", "validation.mutants", *session.posargs)
+
+
+@nox.session
+def static(session: nox.Session) -> None:
+    """Compile every kernel for every architecture by both pinned compilers and check what the machine code uses."""
+    _install(session, [], groups=["static"])
+    _run(session, "-m", "validation", "static", *session.posargs)
 
 
 @nox.session

@@ -15,11 +15,12 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
-from validation import fuzz, ledger_command, parity, profiles, soak
+from validation import fuzz, ledger_command, parity, profiles, soak, static
 from validation.controls import proof
 from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
 from validation.recipes import RECIPES
+from validation.record import recording
 from validation.settings import PREDICT
 
 COULD_NOT_RUN = 2
@@ -75,12 +76,29 @@ def parser() -> argparse.ArgumentParser:
     )
     more.add_argument("--reps", type=_whole, default=0, metavar="N", help="cuda: time path and baseline N times")
     more.add_argument("--out", type=FilePath, metavar="DIR", help="write run.json with every figure there")
+    more.add_argument(
+        "--record",
+        type=FilePath,
+        nargs="?",
+        const=recording.DIRECTORY,
+        metavar="DIR",
+        help=f"make a record of the run, DIR/<sha256>.json (DIR: {recording.DIRECTORY}): the profile (default: "
+        f"{recording.PROFILE}) and the required sizes, on a card with all bits predicted where a compiler exists; "
+        "run.json goes there too",
+    )
     fuzz.add_arguments(
         commands.add_parser(
             "fuzz",
             help="random configurations, infinities and NaN among them, compared bit for bit",
             description=fuzz.__doc__,
             formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
+    static.add_arguments(
+        commands.add_parser(
+            "static",
+            help="registers, shared memory, spills and instructions",
+            description=static.__doc__,
         )
     )
     soak.add_arguments(
@@ -130,6 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return parity.run(options, words, console)
         if options.command == "fuzz":
             return fuzz.run(options, console)
+        if options.command == "static":
+            return static.run(options, console)
         if options.command == "soak":
             return soak.run(options, console)
         if options.command == "ledger":

@@ -30,6 +30,41 @@ class Path:
         return f"{self.operation}/{self.mode}/{self.tier}"
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What the machine code of a path may use, whatever compiled it.
+
+    shared_bytes: shared memory of a block, static and dynamic; spill_bytes: registers spilled, of a thread, on
+    compute capabilities of `spill_majors`, those that run the path by choice; needs: beginnings of opcodes that
+    must occur; forbids: of opcodes that must not.
+    """
+
+    shared_bytes: int
+    spill_bytes: int
+    spill_majors: tuple[int, ...]
+    needs: tuple[str, ...] = ()
+    forbids: tuple[str, ...] = ()
+
+
+#: Spills that are known: a few bytes a chunk of 64 cells, which cost less than a block fewer a multiprocessor.
+_SPILLS = {"prompt_attention/k8v4/sm80": 16}
+
+
+def limits(path: Path) -> Limits:
+    """The limits of a path.
+
+    sm75: Turing has 64 KiB of shared memory a block, no cp.async (LDGSTS) and no m16n8k16; its one FP16 matrix
+    instruction with FP32 sums is m16n8k8 (HMMA.1688). sm80: 99 KiB, what compute capability 8.6 and 8.9 give a
+    block. simt: no matrix instruction at all, and 48 KiB, what any card gives without being asked.
+    """
+    if path.tier == "sm75":
+        return Limits(64 << 10, 0, (7,), ("HMMA.1688.F32",), ("LDGSTS", "LDGDEPBAR", "HMMA.16816", "HMMA.884"))
+    spills = _SPILLS.get(path.name, 0)
+    if path.tier == "sm80":
+        return Limits(99 << 10, spills, (8, 9, 10, 12), ("HMMA.16816.F32", "LDGSTS"), ("HMMA.1688.", "HMMA.884"))
+    return Limits(48 << 10, spills, (7, 8, 9, 10, 12), (), ("HMMA", "IMMA", "LDGSTS"))
+
+
 def _table() -> dict[str, Path]:
     rows: list[Path] = []
     for mode in MODES:

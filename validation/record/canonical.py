@@ -1,0 +1,158 @@
+"""The bytes of a record: canonical JSON (RFC 8785) without floats, and a reader that trusts nothing.
+
+Numbers are whole and below 2**53; a float that matters is the hex digits of its bits. So one value has one spelling,
+and a record is named by the SHA-256 of its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+from pathlib import Path as FilePath
+from typing import Any, NoReturn
+
+import rfc8785
+
+from strata.executors.base import StrataError
+
+#: Bytes a record may have: a standard one is below 4 MiB.
+LARGEST = 16 << 20
+#: Brackets and braces that may be open at once; the schema needs 7.
+DEEPEST = 12
+#: Digits of a number: all below 2**53 have at most 16.
+DIGITS = 16
+LARGEST_NUMBER = (1 << 53) - 1
+#: A whole string, so that brackets in it do not count, or a bracket.
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+class RecordError(StrataError):
+    """Bytes that are no record. rule: the short name of what they break."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
+def encode(value: Any) -> bytes:
+    """The canonical bytes of a value. Raises RecordError for floats and for what JSON does not have."""
+    _whole(value)
+    try:
+        return rfc8785.dumps(value)
+    except rfc8785.CanonicalizationError as error:
+        raise RecordError("canonical", f"the record cannot be written: {error}") from error
+
+
+def name_of(data: bytes) -> str:
+    """SHA-256 of a record's bytes, 64 hex digits: its name."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def read(file: FilePath) -> bytes:
+    """The bytes of a file, when it is a plain file that is not too large. Raises RecordError otherwise."""
+    try:
+        with file.open("rb") as opened:
+            # One byte past the limit tells; a claim of more is never read.
+            data = opened.read(LARGEST + 1)
+    except OSError as error:
+        raise RecordError("size", f"{file.name} cannot be read: {error.strerror}") from error
+    if len(data) > LARGEST:
+        raise RecordError("size", f"{file.name} has more than {LARGEST:,} bytes, which no record has")
+    return data
+
+
+def decode(data: bytes) -> dict[str, Any]:
+    """The value of canonical bytes. Raises RecordError with rule size, json or canonical.
+
+    Checked before anything is built from the text: length, nesting, encoding. While it is built: duplicate keys,
+    numbers that are not whole or too long, NaN and infinities. Afterwards: that writing it again gives these bytes.
+    """
+    if len(data) > LARGEST:
+        raise RecordError("size", f"{len(data):,} bytes, expected at most {LARGEST:,}")
+    _shallow(data)
+    try:
+        value = json.loads(
+            data.decode("utf-8", errors="strict"),
+            object_pairs_hook=_unique,
+            parse_int=_number,
+            parse_float=_no_float,
+            parse_constant=_no_float,
+        )
+    except RecordError:
+        raise
+    except UnicodeDecodeError as error:
+        raise RecordError("json", f"not UTF-8: {error.reason} at byte {error.start}") from error
+    except (ValueError, RecursionError) as error:
+        raise RecordError("json", f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise RecordError("json", f"the top is {type(value).__name__}, expected an object")
+    _printable(value)
+    if encode(value) != data:
+        raise RecordError("canonical", "the bytes are not the canonical form (RFC 8785) of their value")
+    return value
+
+
+def bits_of(number: float) -> str:
+    """16 hex digits: the bits of a float64."""
+    return struct.pack(">d", number).hex()
+
+
+def float_of(bits: str) -> float:
+    """The float64 of 16 hex digits."""
+    return float(struct.unpack(">d", bytes.fromhex(bits))[0])
+
+
+def _shallow(data: bytes) -> None:
+    """Raises RecordError when brackets outside of strings nest too deep."""
+    depth = 0
+    for found in _BRACKETS.finditer(data):
+        mark = found[0]
+        depth += 1 if mark in b"[{" else -1 if mark in b"]}" else 0
+        if depth > DEEPEST:
+            raise RecordError("json", f"nested deeper than {DEEPEST}")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise RecordError("json", f"the key {twice[:80]!r} occurs twice")
+    return found
+
+
+def _number(text: str) -> int:
+    if len(text.lstrip("-")) > DIGITS or abs(int(text)) > LARGEST_NUMBER:
+        raise RecordError("json", f"the number {text[:24]} is beyond 2**53 - 1")
+    return int(text)
+
+
+def _no_float(text: str) -> NoReturn:
+    raise RecordError("json", f"{text[:24]} is not a whole number")
+
+
+def _printable(value: Any) -> None:
+    """Raises RecordError for text with anything but printable ASCII: no look-alikes, no line ends."""
+    if isinstance(value, str) and not (value.isascii() and value.isprintable()):
+        raise RecordError("text", f"{value[:40]!a} holds more than printable ASCII")
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _printable(key)
+            _printable(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _printable(inner)
+
+
+def _whole(value: Any) -> None:
+    """Raises RecordError for a float, or a whole number that JSON readers disagree on."""
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) > LARGEST_NUMBER):
+        raise RecordError("canonical", f"the record holds {value!r}, expected whole numbers below 2**53")
+    if isinstance(value, dict):
+        for inner in value.values():
+            _whole(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _whole(inner)
