@@ -6,7 +6,9 @@ so |new - ref| <= K + R.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -25,12 +27,30 @@ from validation.pools import Inputs
 from validation.predict import rule_on
 from validation.reference.prompt_attention import Reference, terms
 
+#: Threads beyond these wait for memory more than they compute; fewer cells than these take less than a thread's start.
+THREADS, FEW_CELLS = 8, 4096
 
-def _terms(inputs: Inputs, reference: Reference) -> Iterator[tuple[int, int, Terms]]:
-    """Row of the reference, width and terms of each of its queries."""
-    for row, query in enumerate(reference.queries.tolist()):
+
+def _rows(inputs: Inputs, reference: Reference, limit_of: Callable[[int, int, Terms], np.ndarray]) -> np.ndarray:
+    """float64, the shape of reference.out: `limit_of` row, width and terms of each of its queries.
+
+    Wide queries go to several threads: nearly all their time is NumPy's, which lets others run.
+    """
+    out = np.zeros(reference.out.shape)
+
+    def fill(row: int) -> None:
+        query = int(reference.queries[row])
         width = int(inputs.widths[query])
-        yield row, width, terms(inputs.q[query], inputs.pool, inputs.ids[query], width)
+        limit = limit_of(row, width, terms(inputs.q[query], inputs.pool, inputs.ids[query], width))
+        out[row] = limit.reshape(out.shape[1:])
+
+    if int(inputs.widths[reference.queries].sum()) < FEW_CELLS:
+        for row in range(len(out)):
+            fill(row)
+    else:
+        with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as workers:
+            list(workers.map(fill, range(len(out))))
+    return out
 
 
 def reference_bound(inputs: Inputs, reference: Reference) -> np.ndarray:
@@ -38,11 +58,12 @@ def reference_bound(inputs: Inputs, reference: Reference) -> np.ndarray:
 
     The exact output is taken to be as large as sum w |V| allows, since it is not known.
     """
-    out = np.zeros(reference.out.shape)
-    for row, width, of in _terms(inputs, reference):
+
+    def limit_of(row: int, width: int, of: Terms) -> np.ndarray:
         largest = reference.magnitude[row].reshape(inputs.pool.n_head_kv, -1, HEAD_DIM) * WIDENED
-        out[row] = largest_error(of, largest, reference_bounds.rounding(width)).reshape(out.shape[1:])
-    return out
+        return largest_error(of, largest, reference_bounds.rounding(width))
+
+    return _rows(inputs, reference, limit_of)
 
 
 def kernel_bound(path: Path, inputs: Inputs, reference: Reference, own: np.ndarray, executor: Executor) -> np.ndarray:
@@ -51,8 +72,8 @@ def kernel_bound(path: Path, inputs: Inputs, reference: Reference, own: np.ndarr
     own: `reference_bound` of the same inputs.
     """
     rule: Rule = getattr(executor, "rule", None) or RULES.get(rule_on(executor) or "", WIDEST)
-    out = np.zeros(reference.out.shape)
-    for row, width, of in _terms(inputs, reference):
+
+    def limit_of(row: int, width: int, of: Terms) -> np.ndarray:
         scores: np.ndarray | float = 0.0
         chunk = 1
         if path.operation == "prompt_attention":
@@ -61,9 +82,9 @@ def kernel_bound(path: Path, inputs: Inputs, reference: Reference, own: np.ndarr
         else:
             rounding = base_bounds.rounding(width)
         largest = (np.abs(reference.out[row]) + own[row]).reshape(inputs.pool.n_head_kv, -1, HEAD_DIM)
-        limit = largest_error(of, largest, rounding + reference_bounds.rounding(width), scores, chunk)
-        out[row] = limit.reshape(out.shape[1:])
-    return out
+        return largest_error(of, largest, rounding + reference_bounds.rounding(width), scores, chunk)
+
+    return _rows(inputs, reference, limit_of)
 
 
 def bound(path: Path, inputs: Inputs, reference: Reference, executor: Executor) -> np.ndarray:
