@@ -5,14 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import sys
 from collections.abc import Sequence
 
 import numpy as np
 
-from strata import __version__
+from strata import __version__, switches
+from strata.device import LANES, PINNED_ARCHS, named, this_machine
 from strata.executors import cache, open_executor
 from strata.executors.base import StrataError
+from strata.gates.installed import InstalledGate
+from strata.gates.table import Table
+from strata.kernels.paths import PATHS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,10 +26,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"strata {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     doctor_parser = commands.add_parser("doctor", help="what this machine is, and which executors can run here")
-    doctor_parser.set_defaults(run=doctor)
+    doctor_parser.set_defaults(run=lambda _: doctor())
+    gate_parser = commands.add_parser("gate", help="which paths are open here, which serve, and what opens the rest")
+    which = gate_parser.add_mutually_exclusive_group()
+    which.add_argument("--capability", metavar="N.N", help="for a card of this compute capability, e.g. 7.5")
+    which.add_argument("--all", action="store_true", help="for every compute capability that the compilers know")
+    gate_parser.add_argument("--json", action="store_true", help="as JSON")
+    gate_parser.set_defaults(run=lambda chosen: gate(chosen.capability, chosen.all, chosen.json))
     chosen = parser.parse_args(arguments)
     try:
-        return int(chosen.run())
+        return int(chosen.run(chosen))
     except StrataError as error:
         print(f"strata: {error}", file=sys.stderr)
         return 2
@@ -40,11 +51,40 @@ def doctor() -> int:
     except StrataError as error:
         _row("cache", f"NOT WRITABLE: {error}")
         cached = False
+    asked = switches.read(os.environ)
+    for line in [*(f"{name}={value}" for name, value in asked.values.items()), *asked.problems]:
+        _row("switches", line)
     available = [_report(name) for name in ("lanes", "cuda")]
     if cached and any(available):
         return 0
     _row("", "no kernel can run here")
     return 2
+
+
+def gate(capability: str | None, every: bool, as_json: bool) -> int:
+    """Print the gate's table for this machine, for one compute capability, or for `every` one; 0 unless it cannot."""
+    lowest = min(path.min_capability for path in PATHS.values())
+    if every:
+        known = sorted({arch for archs in PINNED_ARCHS.values() for arch in archs if arch >= lowest})
+        devices, note = [named(arch) for arch in known], ""
+    elif capability is not None:
+        devices, note = [named(_capability(capability))], ""
+    else:
+        try:
+            devices, note = [this_machine()], ""
+        except StrataError as error:
+            devices, note = [LANES], f"no card: {error}"
+    table = Table.of(devices, switches.read(os.environ), InstalledGate(os.environ))
+    print(table.json() if as_json else "\n".join([*([note] if note else []), table.text()]))
+    return 0
+
+
+def _capability(text: str) -> int:
+    """Times ten. Raises StrataError for anything but one or two digits, a point and a digit."""
+    match = re.fullmatch(r"([0-9]{1,2})\.([0-9])", text)
+    if match is None:
+        raise StrataError(f"--capability {text!r}: expected major.minor, e.g. 7.5")
+    return 10 * int(match[1]) + int(match[2])
 
 
 def _report(name: str) -> bool:

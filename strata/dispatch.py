@@ -1,0 +1,134 @@
+"""Which path serves an operation on a device, and why: the one place where that is decided.
+
+A switch asks, the gate grants, the compiler at hand must have machine code for the device; whatever fails first sends
+the call to the baseline, with the reason. Machine code is asked for because records are about it: what a driver makes
+of PTX comes from a compiler that nobody pinned and no record covers. So a later minor of a known major is served by the
+nearest lower machine code, which CUDA promises to run, and an unknown major by the baseline through PTX until the
+project's compiler knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from strata.device import Device, dotted
+from strata.executors.base import StrataError
+from strata.executors.cuda.driver import OLDEST_CUDA
+from strata.gates.gate import Decision
+from strata.gates.policy import POLICY
+from strata.kernels.paths import MODES, PATHS, Path
+from strata.switches import PROMPT_OLD, PROMPT_Q4, PROMPT_Q4_TC, Switches
+
+Gate = Callable[[Path, Device], Decision]
+
+
+@dataclass(frozen=True)
+class Served:
+    """path: the name of the path that serves, None when none can; reason: one line; target: what to compile it for,
+    `sm_NN`, or `compute_NN` for PTX; None on the CPU, or without a path. instead_of: the path of the device's tier
+    when it was refused, and cause by what: `switch`, `compiler` or `gate`."""
+
+    path: str | None
+    reason: str
+    target: str | None = None
+    instead_of: str | None = None
+    cause: str | None = None
+
+
+@dataclass(frozen=True)
+class _Veto:
+    """A value of a switch that keeps an operation's modes on the baseline."""
+
+    switch: str
+    value: str
+    operation: str
+    modes: tuple[str, ...]
+
+
+_VETOES = (
+    _Veto(PROMPT_OLD, "1", "prompt_attention", MODES),
+    _Veto(PROMPT_Q4, "0", "prompt_attention", ("q4_0",)),
+)
+#: Paths that serve only when asked for, and the switch and value that ask.
+_ON_REQUEST = {"prompt_attention/q4_0/sm75": (PROMPT_Q4_TC, "1")}
+
+
+def serve(operation: str, mode: str, device: Device, switches: Switches, gate: Gate) -> Served:
+    """The path that serves `operation` over `mode` on `device`.
+
+    gate: the decision for a path and a device. Raises StrataError for an operation or a mode that does not exist.
+    """
+    fast, base = _candidates(operation, mode, device)
+    if device.capability is None:
+        return Served(base.name, f"{base.name}: {device.name} is no card, so no tensor-core path is proved for it")
+    unable = _unable(device, base)
+    if unable:
+        return Served(None, f"no path of {operation}/{mode} can run: {unable}")
+    code = device.machine_code
+    target = f"compute_{device.ptx}" if code is None else f"sm_{code}"
+    if fast is None:
+        why = (
+            "it is the only one" if base.operation == operation else f"compute capability {device.dotted} has no other"
+        )
+        return Served(base.name, f"{base.name}: {why}", target)
+    refused = _refused(fast, device, switches, gate)
+    if refused:
+        cause, why = refused
+        return Served(base.name, f"{base.name} instead of {fast.name}: {why}", target, fast.name, cause)
+    return Served(fast.name, f"{fast.name}: {gate(fast, device).reason}", target)
+
+
+def _candidates(operation: str, mode: str, device: Device) -> tuple[Path | None, Path]:
+    """The path of the device's tier, None without one, and the baseline."""
+    rows = [path for path in PATHS.values() if path.operation == operation]
+    if not rows:
+        known = ", ".join(dict.fromkeys(path.operation for path in PATHS.values()))
+        raise StrataError(f"operation {operation!r}: expected one of {known}")
+    rows = [path for path in rows if path.mode == mode]
+    if not rows:
+        raise StrataError(f"{operation}: mode {mode!r}, expected one of {', '.join(MODES)}")
+    own = [path for path in rows if path.baseline is not None]
+    base = PATHS[str(own[0].baseline)] if own else rows[0]
+    return next((path for path in own if _serves(path, device.capability)), None), base
+
+
+def _serves(path: Path, capability: int | None) -> bool:
+    lowest, highest = POLICY.rules[path.tier].serves
+    return capability is not None and lowest <= capability <= highest
+
+
+def _unable(device: Device, base: Path) -> str:
+    """Why nothing can run on a card; "" when something can."""
+    if device.capability is None or device.capability < base.min_capability:
+        return f"compute capability {device.dotted}, {base.name} needs {dotted(base.min_capability)}"
+    if device.driver is None or device.driver < OLDEST_CUDA:
+        runs = "no CUDA" if device.driver is None else f"CUDA {device.driver[0]}.{device.driver[1]}"
+        return f"its driver runs {runs}, expected {OLDEST_CUDA[0]}.{OLDEST_CUDA[1]} or newer (driver 525)"
+    if device.compiler is None:
+        return "there is no NVRTC; the extras cuda12x and cuda13x bring one"
+    if device.compiler > device.driver[0]:
+        return f"its driver runs CUDA {device.driver[0]}, the compiler is of CUDA {device.compiler}: use cuda12x"
+    if device.ptx is None:
+        known = f"{dotted(min(device.archs))} and newer" if device.archs else "nothing"
+        return f"the compiler (CUDA {device.compiler}) knows {known}, this is {device.dotted}: use cuda12x"
+    return ""
+
+
+def _refused(fast: Path, device: Device, switches: Switches, gate: Gate) -> tuple[str, str] | None:
+    """Cause and reason why the path of the device's tier does not serve; None when it does."""
+    for veto in _VETOES:
+        if (veto.operation, switches.value(veto.switch)) == (fast.operation, veto.value) and fast.mode in veto.modes:
+            return "switch", f"{veto.switch}={veto.value} asks for it"
+    if fast.name in _ON_REQUEST:
+        switch, value = _ON_REQUEST[fast.name]
+        if switches.value(switch) != value:
+            return "switch", f"it serves only where {switch}={value} asks; the gate says {gate(fast, device).line}"
+    code = device.machine_code
+    if code is None or code < fast.min_capability:
+        return "compiler", (
+            f"the compiler (CUDA {device.compiler}) has no machine code for compute capability {device.dotted}, "
+            "and no record covers what a driver makes of PTX; a newer NVRTC opens the way"
+        )
+    decision = gate(fast, device)
+    return None if decision.open else ("gate", decision.line)

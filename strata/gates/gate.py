@@ -1,0 +1,76 @@
+"""Whether a path is open on a device: a pure function of records, of what the path is made of, and of the device.
+
+A path is open if and only if some record proves this path, as it is now, for this device. What a record proves is
+worked out here from its cases, never read from a summary. More records never close a path, and their order does not
+matter; a changed byte of what the path is made of closes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from strata.device import Device, dotted
+from strata.gates.evidence import concerns, refusal
+from strata.gates.policy import POLICY, Policy, span
+from strata.gates.record import Record
+from strata.gates.sources import Sources
+from strata.kernels.paths import Path
+
+#: What makes a record, and so opens a path.
+COMMAND = "nox -s parity -- --record"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """reason: one line that begins with `open` or `locked`; way: one line, what would open it, "" when it is open;
+    record: the name of the record that opened it, or of the one that came nearest."""
+
+    open: bool
+    reason: str
+    way: str = ""
+    record: str | None = None
+
+    @property
+    def line(self) -> str:
+        """Reason and way in one."""
+        return f"{self.reason}; {self.way}" if self.way else self.reason
+
+
+def decide(
+    path: Path, device: Device, sources: Sources, records: Iterable[Record], policy: Policy = POLICY
+) -> Decision:
+    """Whether `path`, made of `sources`, is open on `device`. Pure; raises nothing, whatever a record holds."""
+    rule = policy.rules.get(path.tier)
+    if rule is None:
+        return Decision(True, f"open: {path.tier} paths need no record")
+    way = f"a card of compute capability {span(rule.recorded)} opens it by `{COMMAND}`"
+    if device.capability is None:
+        return Decision(False, f"locked: simulated: {device.name} proves nothing of a card", way)
+    lowest, highest = rule.serves
+    elsewhere = ""
+    if not lowest <= device.capability <= highest:
+        served = dotted(lowest) if highest // 10 == lowest // 10 else span(rule.serves)
+        elsewhere = f"{path.tier} paths serve compute capability {served}, this is {dotted(device.capability)}; "
+    refused: list[tuple[int, bool, str, str]] = []
+    proving: list[tuple[bool, str, Record]] = []
+    for record in records:
+        if concerns(record, path):
+            found = refusal(record, path, device, sources, rule, policy)
+            if found is None:
+                proving.append((record.local, record.name, record))
+            else:
+                refused.append((found[0], record.local, record.name, found[1]))
+    if proving:
+        # Accepted ones first, so that every machine names the same.
+        record = min(proving, key=lambda item: item[:2])[2]
+        origin = "this machine's own" if record.local else "accepted"
+        proof = f"record {record.short} from compute capability {dotted(record.capability or 0)} ({origin})"
+        if elsewhere:
+            return Decision(False, f"locked: {elsewhere}{proof}", "a device of that kind runs it", record.name)
+        return Decision(True, f"open: {proof}", record=record.name)
+    reason = f"locked: {elsewhere}no accepted record from compute capability {span(rule.recorded)}"
+    if not refused:
+        return Decision(False, reason, way)
+    nearest = max(refused)
+    return Decision(False, f"{reason}; {nearest[3]}", way, nearest[2])

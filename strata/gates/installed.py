@@ -1,0 +1,47 @@
+"""The gate of this installation: its kernels as they lie on disk, and the records it has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+
+from strata.device import Device
+from strata.executors.base import KERNELS, StrataError
+from strata.gates.gate import COMMAND, Decision, decide
+from strata.gates.policy import POLICY, Policy
+from strata.gates.records import ACCEPTED, load
+from strata.gates.sources import Sources, of_path
+from strata.kernels.paths import Path
+
+
+class InstalledGate:
+    """Called with a path and a device, it decides. Records and kernels are read once, when it is made.
+
+    store: the records, and a line for each file that is none.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str] = os.environ,
+        accepted: FilePath = ACCEPTED,
+        kernels: FilePath = KERNELS,
+        policy: Policy = POLICY,
+    ) -> None:
+        self.store = load(environ, accepted)
+        self._kernels = kernels
+        self._policy = policy
+        self._sources: dict[str, Sources | StrataError] = {}
+
+    def __call__(self, path: Path, device: Device) -> Decision:
+        """The decision for a path; locked when nobody can say what the path is made of."""
+        sources = self._sources.get(path.name)
+        if sources is None:
+            try:
+                sources = of_path(path, self._kernels)
+            except StrataError as error:
+                sources = error
+            self._sources[path.name] = sources
+        if isinstance(sources, StrataError):
+            return Decision(False, f"locked: {sources}", f"install the package again, then `{COMMAND}`")
+        return decide(path, device, sources, self.store.records, self._policy)

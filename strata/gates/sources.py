@@ -1,0 +1,94 @@
+"""What a path is made of now: its kernel, every header it includes, and the macros and flags they are compiled with."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+
+from strata.executors.base import KERNELS, Kernel, StrataError
+from strata.executors.cuda.images import FLAGS
+from strata.kernels.paths import Path
+from strata.kernels.pool import GROUPS
+
+#: An entry point and its macros, sorted by name.
+Program = tuple[str, tuple[tuple[str, int], ...]]
+
+_DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:|\?\?=)[ \t]*include(?:_next)?\b[ \t]*(.*)$", re.MULTILINE)
+_NAME = re.compile(r"[<\"]([^<>\"]+)[>\"]")
+#: Belongs to the lanes executor and is included under its macro alone: no card ever compiles it.
+_LANES_ONLY = frozenset({"vocabulary.hpp"})
+
+
+@dataclass(frozen=True)
+class Sources:
+    """files: SHA-256 of each, by name relative to `strata/kernels`; programs: the kernels that a run of the path may
+    launch, none where they are not compared; flags: the compiler's, without target and macros."""
+
+    files: Mapping[str, str]
+    programs: frozenset[Program] = field(default_factory=frozenset)
+    flags: tuple[str, ...] = FLAGS
+
+
+def of_path(path: Path, directory: FilePath = KERNELS) -> Sources:
+    """The sources of a path whose kernels lie in `directory`. Raises StrataError when a file cannot be read."""
+    files = {
+        name: hashlib.sha256(_read(directory / name)).hexdigest()
+        for name in included(f"{path.operation}.cu", directory)
+    }
+    return Sources(files, frozenset(program(kernel.entry, kernel.defines) for kernel in _kernels(path)))
+
+
+def program(entry: str, defines: tuple[tuple[str, int], ...]) -> Program:
+    """An entry and its macros in one order."""
+    return entry, tuple(sorted(defines))
+
+
+def included(name: str, directory: FilePath = KERNELS) -> list[str]:
+    """`name` and every file it includes, directly or through others, sorted; relative to `directory`.
+
+    Conditions are not followed, so a header under any `#if` counts. An include whose name is a macro makes every
+    header count. Raises StrataError for a file that is not there: then nobody can say what the path is made of.
+    """
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        current = waiting.pop()
+        if current in found:
+            continue
+        found.add(current)
+        text = _read(directory / current).decode("utf-8", errors="replace").replace("\\\r\n", "").replace("\\\n", "")
+        for words in _DIRECTIVE.findall(text):
+            quoted = _NAME.match(words)
+            if quoted is None:
+                waiting += sorted(f"include/{file.name}" for file in (directory / "include").glob("*.cuh"))
+            elif quoted[1] not in _LANES_ONLY:
+                waiting.append(_resolve(quoted[1], current, directory))
+    return sorted(found)
+
+
+def _resolve(name: str, includer: str, directory: FilePath) -> str:
+    """The file that the compiler takes: beside the one that includes it, else from the directory of kernels."""
+    for base in ((directory / includer).parent, directory):
+        file = (base / name).resolve()
+        if file.is_file() and file.is_relative_to(directory.resolve()):
+            return file.relative_to(directory.resolve()).as_posix()
+    raise StrataError(f"{includer} includes {name!r}, expected a header below {directory.name}/")
+
+
+def _read(file: FilePath) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise StrataError(f"{file.name} cannot be read: {error.strerror}") from error
+
+
+def _kernels(path: Path) -> list[Kernel]:
+    """The kernels of a gated path, one for each group of heads; none for a path that needs no record."""
+    if path.operation != "prompt_attention":
+        return []
+    from strata.kernels.prompt_attention import kernel
+
+    return [kernel(path.mode, int(path.tier.removeprefix("sm")), group) for group in GROUPS]

@@ -1,0 +1,156 @@
+"""Every STRATA_* switch, in one table. All are off when absent: then only the gate and the device decide.
+
+A switch asks for a path or refuses one; it never opens what the gate holds shut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import MappingProxyType
+
+PREFIX = "STRATA_"
+KINDS = ("flag", "number", "choice")
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One row. kind: `flag` (0 or 1), `number` (a whole number of a range) or `choice` (one of some words).
+
+    allowed: the words of a flag or a choice; the lowest and the highest number of a range. default: what absence
+    means. operation: whose path it concerns. works: False while that operation does not exist.
+    """
+
+    name: str
+    kind: str
+    allowed: tuple[str, ...]
+    default: str
+    meaning: str
+    operation: str
+    works: bool = True
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS or not self.allowed or not self.name.startswith(PREFIX):
+            raise ValueError(f"switch {self.name!r}, kind {self.kind!r}: expected a {PREFIX} name and one of {KINDS}")
+        if self.kind == "number" and not (len(self.allowed) == 2 and int(self.allowed[0]) <= int(self.allowed[1])):
+            raise ValueError(f"switch {self.name!r}: a number's range is {self.allowed}, expected lowest and highest")
+
+    @property
+    def expected(self) -> str:
+        """What it takes, in words."""
+        if self.kind == "number":
+            return f"a whole number {self.allowed[0]}..{self.allowed[1]}"
+        return " or ".join(self.allowed)
+
+    def takes(self, value: str) -> bool:
+        """Whether a value means something: decimal digits without sign for a number, else the very word."""
+        if self.kind != "number":
+            return value in self.allowed
+        if re.fullmatch(r"[0-9]{1,15}", value) is None:
+            return False
+        return int(self.allowed[0]) <= int(value) <= int(self.allowed[1])
+
+
+PROMPT_Q4 = "STRATA_PROMPT_ATTN_Q4"
+PROMPT_Q4_TC = "STRATA_PROMPT_ATTN_Q4_TC"
+PROMPT_OLD = "STRATA_PROMPT_ATTN_OLD"
+SELECT_SIMT = "STRATA_SELECT_SIMT"
+
+_ROWS = (
+    Switch(
+        PROMPT_Q4,
+        "choice",
+        ("0",),
+        "",
+        "0: the baseline computes prompt attention over q4_0 pools, on every device.",
+        "prompt_attention",
+    ),
+    Switch(
+        PROMPT_Q4_TC,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: asks for the tensor-core path of q4_0 on compute capability 7.5; newer devices have theirs without asking.",
+        "prompt_attention",
+    ),
+    Switch(
+        PROMPT_OLD,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: the baseline computes prompt attention in every mode, on every device.",
+        "prompt_attention",
+    ),
+    Switch(
+        SELECT_SIMT,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: asks for the FP32 kernel of block selection.",
+        "block_select",
+        works=False,
+    ),
+)
+
+SWITCHES: Mapping[str, Switch] = MappingProxyType({row.name: row for row in _ROWS})
+
+#: STRATA_* names that are read and are no switches: they say where things lie and what tests use, not which path runs.
+SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "STRATA_CACHE_DIR": "Where compiled kernels are kept.",
+        "STRATA_STATE_DIR": "Where records of this machine's own runs are kept.",
+        "STRATA_BENCH_EXECUTOR": "Which executor the benchmarks in tests/ time: auto, lanes or cuda.",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Switches:
+    """What an environment asks for. values: of the switches with a good value; problems: one line each."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    def value(self, name: str) -> str:
+        """The value of a known switch, its default when absent. Raises KeyError for a name outside the table."""
+        return self.values.get(name, SWITCHES[name].default)
+
+
+def read(environ: Mapping[str, str], table: Mapping[str, Switch] = SWITCHES) -> Switches:
+    """The switches of an environment, and what is wrong with it.
+
+    An empty value is the same as none. A bad value counts as absent and is reported, as is an unknown STRATA_* name
+    and a switch that has no effect yet. Never raises.
+    """
+    values: dict[str, str] = {}
+    problems: list[str] = []
+    for name in sorted(name for name in environ if name.upper().startswith(PREFIX)):
+        value, switch = environ[name], table.get(name)
+        if switch is None:
+            if name not in SETTINGS:
+                problems.append(_unknown(name, value, [*table, *SETTINGS]))
+        elif value == "":
+            continue
+        elif not switch.takes(value):
+            problems.append(f"{name}={_shown(value)}: expected {switch.expected}; counts as absent")
+        else:
+            values[name] = value
+            if not switch.works and value != switch.default:
+                problems.append(f"{name}={value} has no effect yet: {switch.operation} does not exist in this version")
+    return Switches(values, tuple(problems))
+
+
+def _unknown(name: str, value: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name.upper(), list(known), n=1, cutoff=0.0)
+    return f"{_plain(name)}={_shown(value)}: no such switch, it has no effect; the nearest known name is {near[0]}"
+
+
+def _shown(value: str) -> str:
+    """A value as one short line of ASCII."""
+    return ascii(value if len(value) <= 40 else f"{value[:37]}...")
+
+
+def _plain(name: str) -> str:
+    return ascii(name)[1:-1][:80]

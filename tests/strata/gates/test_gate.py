@@ -1,0 +1,288 @@
+"""The gate opens for native evidence of the path as it is now, and for nothing else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.device import LANES, Device, named
+from strata.executors.base import KERNELS, source_digests
+from strata.gates.gate import COMMAND, Decision, decide
+from strata.gates.installed import InstalledGate
+from strata.gates.policy import NEWEST, POLICY, Policy, Rule
+from strata.gates.record import Record
+from strata.gates.sources import of_path
+from strata.kernels.paths import PATHS
+from tests.strata.gates import builder
+from tests.strata.gates.builder import HOPPER, TURING
+
+T4, H200 = Device("NVIDIA T4", 75), Device("NVIDIA H200", 90)
+SM75, SM80 = "prompt_attention/q4_0/sm75", "prompt_attention/q4_0/sm80"
+#: Asks nothing but a record, of every tier: what is still refused is refused by nature.
+ANYTHING = Policy(dict.fromkeys(("sm75", "sm80", "simt"), Rule((0, NEWEST), (0, NEWEST))), required=())
+CAPABILITIES = (60, 61, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
+
+
+def ask(name: str, device: Device, *records: Record, policy: Policy = POLICY) -> Decision:
+    decision = decide(PATHS[name], device, of_path(PATHS[name]), records, policy)
+    assert "\n" not in decision.line
+    assert decision.reason.startswith("open" if decision.open else "locked")
+    assert bool(decision.way) != decision.open
+    return decision
+
+
+def test_without_a_record_every_tensor_core_path_is_locked() -> None:
+    for name, path in PATHS.items():
+        assert ask(name, named(75)).open == (path.tier == "simt")
+    assert ask(SM75, T4).line == (
+        "locked: no accepted record from compute capability 7.5; a card of compute capability 7.5 opens it by "
+        "`nox -s parity -- --record`"
+    )
+
+
+def test_native_records_open_their_tier() -> None:
+    turing, hopper = (builder.parsed(builder.value([name], card)) for name, card in ((SM75, TURING), (SM80, HOPPER)))
+    for capability in CAPABILITIES:
+        device = Device("any", capability)
+        assert ask(SM75, device, turing, hopper).open == (capability == 75)
+        assert ask(SM80, device, turing, hopper).open == (capability >= 80)
+    opened = ask(SM80, Device("any", 86), turing, hopper)
+    assert opened.record == hopper.name
+    assert opened.reason == f"open: record {hopper.short} from compute capability 9.0 (accepted)"
+    assert not ask("prompt_attention/int8/sm75", T4, turing).open
+
+
+@pytest.mark.parametrize("policy", [POLICY, ANYTHING], ids=["the policy", "a policy that asks nothing"])
+@pytest.mark.parametrize("device", [T4, H200, Device("x", 120)], ids=lambda device: device.name)
+@pytest.mark.parametrize(
+    ("name", "card", "executor", "why"),
+    [
+        (SM75, ("NVIDIA H200", 90, "compute_75 on sm_90"), "cuda",
+         "surrogate: record ID ran sm_75 code on compute capability 9.0, which is no evidence for Turing"),
+        (SM75, ("NVIDIA H200", 90, "sm_90"), "cuda",
+         "surrogate: record ID ran sm_90 code on compute capability 9.0, which is no evidence for Turing"),
+        (SM75, ("NVIDIA H200", 90, "sm_75"), "cuda",
+         "surrogate: record ID ran sm_75 code on compute capability 9.0, which is no evidence for Turing"),
+        (SM75, ("NVIDIA T4", 75, "compute_75 on sm_75"), "cuda",
+         "surrogate: record ID ran compute_75 on sm_75, compiled by a driver, which is no evidence for machine code"),
+        (SM75, ("NVIDIA T4", 75, "sm_90"), "cuda",
+         "surrogate: record ID says sm_90 ran on compute capability 7.5, which cannot"),
+        (SM75, ("NVIDIA T4", 75, "sm_70"), "cuda",
+         "surrogate: record ID ran sm_70 code, which cannot hold sm75 paths"),
+        (SM80, ("NVIDIA H200", 90, "compute_80 on sm_90"), "cuda",
+         "surrogate: record ID ran compute_80 on sm_90, compiled by a driver, which is no evidence for machine code"),
+        (SM80, ("NVIDIA T4", 75, "sm_75"), "cuda",
+         "surrogate: record ID ran sm_75 code, which cannot hold sm80 paths"),
+        (SM75, ("lanes", None, "lanes-x86_64"), "lanes",
+         "simulated: record ID ran on the CPU (lanes), which is no evidence for a card"),
+        (SM75, ("lanes", 75, "sm_75"), "lanes",
+         "simulated: record ID ran on the CPU (lanes), which is no evidence for a card"),
+        (SM80, ("NVIDIA H200", None, "sm_90"), "cuda",
+         "simulated: record ID ran on the CPU (lanes), which is no evidence for a card"),
+    ],
+)  # fmt: skip
+def test_other_evidence_opens_nothing(
+    name: str, card: Any, executor: str, why: str, device: Device, policy: Policy
+) -> None:
+    for local in (False, True):
+        record = builder.parsed(builder.value([name], card, executor=executor), local)
+        decision = ask(name, device, record, policy=policy)
+        assert not decision.open
+        assert why.replace("ID", record.short) in decision.line
+        assert COMMAND in decision.way
+
+
+def test_nothing_opens_on_lanes() -> None:
+    everything = builder.parsed(builder.value([SM75])), builder.parsed(builder.value([SM80], HOPPER))
+    for policy in (POLICY, ANYTHING):
+        for name in (SM75, SM80):
+            assert ask(name, LANES, *everything, policy=policy).reason.startswith("locked: simulated: ")
+
+
+def test_a_local_record_counts_on_its_own_kind_of_card_alone() -> None:
+    own = builder.parsed(builder.value([SM80], HOPPER), local=True)
+    assert ask(SM80, H200, own).reason.endswith("(this machine's own)")
+    for device in (Device("NVIDIA H200", 80), Device("NVIDIA H100", 90), Device("NVIDIA GeForce RTX 4090", 89)):
+        assert f"record {own.short} is NVIDIA H200's own and counts there alone" in ask(SM80, device, own).line
+    accepted = replace(own, local=False)
+    assert ask(SM80, H200, own, accepted).reason.endswith("(accepted)")
+
+
+def set_verdict(verdict: str, path: str = SM75) -> Callable[[dict[str, Any]], None]:
+    def change(record: dict[str, Any]) -> None:
+        next(case for case in record["cases"] if case["path"] == path)["verdict"] = verdict
+
+    return change
+
+
+def drop(context: int) -> Callable[[dict[str, Any]], None]:
+    def change(record: dict[str, Any]) -> None:
+        record["cases"] = [case for case in record["cases"] if f"context={context} " not in case["case"]]
+        record.update(builder.replan(record))
+
+    return change
+
+
+def edit(**fields: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda record: record["plan"].update(fields)
+
+
+def rename(record: dict[str, Any]) -> None:
+    record["cases"][0]["case"] = builder.case_text(4096, 512, seed=2)
+
+
+def repeat(record: dict[str, Any]) -> None:
+    record["cases"].append(record["cases"][-1])
+    record.update(builder.replan(record))
+
+
+def other_launch(record: dict[str, Any]) -> None:
+    """The first case launched the baseline only."""
+    record["images"].append({**record["images"][0], "sources": ["decode_attention.cu"], "entry": "decode_attention"})
+    record["cases"][0]["launches"][0]["image"] = len(record["images"]) - 1
+
+
+def other_macro(record: dict[str, Any]) -> None:
+    defines = record["images"][0]["defines"]
+    record["images"][0]["defines"] = [[key, 128 if key == "CELLS" else number] for key, number in defines]
+
+
+def another_card(record: dict[str, Any]) -> None:
+    record["provenance"]["capability"] = 80
+    record["images"][0].update(arch="sm_80", loaded="sm_80")
+
+
+CHANGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "exceeds": (set_verdict("EXCEEDS"), "failed 1 of 3 cases, the first recipe=signed_decades .*: EXCEEDS"),
+    "void": (set_verdict("VOID"), ": VOID"),
+    "not run": (set_verdict("NOT_RUN"), ": NOT_RUN"),
+    "inconclusive": (set_verdict("INCONCLUSIVE"), ": INCONCLUSIVE"),
+    "unknown verdict": (set_verdict("exact"), ": exact"),
+    "4096 missing": (drop(4096), "lacks the required case of signed_decades at 4,096/512;"),
+    "1500 missing": (drop(1500), "lacks the required case of signed_decades at 1,500/512;"),
+    "case dropped": (lambda record: record["cases"].pop(), "planned 6 cases and holds 5"),
+    "count edited": (edit(planned=7), "planned 7 cases and holds 6"),
+    "digest edited": (edit(digest="1" * 64), "holds other cases than it planned"),
+    "case renamed": (rename, "holds other cases than it planned"),
+    "order": (lambda record: record["cases"].reverse(), "holds other cases than it planned"),
+    "case twice": (repeat, "holds a case twice"),
+    "path not planned": (edit(paths=["prompt_attention/int8/sm75"]), f"planned no case of {SM75}"),
+    "source": (lambda record: record["sources"].update({"include/exp2.cuh": "1" * 64}), "another include/exp2.cuh"),
+    "source left out": (lambda record: record["sources"].pop("prompt_attention.cu"), "another prompt_attention.cu"),
+    "baseline only": (other_launch, "shows no launch of the path's kernel in recipe="),
+    "another macro": (other_macro, "ran prompt_attention with other macros"),
+    "a flag": (lambda record: record["images"][0]["options"].append("--use_fast_math"), "compiled with other flags"),
+    "another card": (
+        another_card,
+        "ran sm_80 code on compute capability 8.0, which is no evidence for Turing",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.replace(" ", "_"))
+def test_one_change_closes_the_path(change: str) -> None:
+    """Each by the rule that is meant, and with a way to open it."""
+    alter, why = CHANGES[change]
+    record = builder.value([SM75, "prompt_attention/int8/sm75"])
+    assert ask(SM75, T4, builder.parsed(record)).open
+    altered = deepcopy(record)
+    alter(altered)
+    assert altered != record
+    parsed = builder.parsed(altered)
+    decision = ask(SM75, T4, parsed)
+    assert not decision.open
+    assert decision.record == parsed.name
+    assert re.search(why, decision.line)
+    assert parsed.short in decision.line
+
+
+def test_another_path_s_failure_closes_nothing() -> None:
+    record = builder.value([SM75, "prompt_attention/int8/sm75"])
+    set_verdict("EXCEEDS", "prompt_attention/int8/sm75")(record)
+    assert ask(SM75, T4, builder.parsed(record)).open
+    assert not ask("prompt_attention/int8/sm75", T4, builder.parsed(record)).open
+
+
+def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: Path) -> None:
+    """Every file against every path. Under the policy only prompt attention needs records; under the other, all do."""
+    cards = {"sm75": TURING, "sm80": HOPPER, "simt": HOPPER}
+    accepted = tmp_path / "records"
+    for tier, card in cards.items():
+        builder.write(builder.value([name for name, path in PATHS.items() if path.tier == tier], card), accepted)
+    copy = tmp_path / "kernels"
+    shutil.copytree(KERNELS, copy)
+    environ = {"STRATA_STATE_DIR": str(tmp_path / "state")}
+
+    def opened(policy: Policy) -> set[str]:
+        gate = InstalledGate(environ, accepted, copy, policy)
+        assert gate.store.problems == ()
+        devices = {"sm75": T4, "sm80": H200, "simt": H200}
+        return {name for name, path in PATHS.items() if gate(path, devices[path.tier]).open}
+
+    assert opened(POLICY) == opened(ANYTHING) == set(PATHS)
+    closed_by: dict[str, frozenset[str]] = {}
+    for file in source_digests():
+        whole = (copy / file).read_bytes()
+        middle = len(whole) // 2
+        (copy / file).write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+        closed_by[file] = frozenset(set(PATHS) - opened(ANYTHING))
+        assert closed_by[file] == {name for name, path in PATHS.items() if file in of_path(path).files}
+        assert set(PATHS) - opened(POLICY) == {name for name in closed_by[file] if PATHS[name].tier != "simt"}
+        (copy / file).write_bytes(whole)
+        assert opened(ANYTHING) == set(PATHS)
+    # What it comes to, written out: the test must not follow the code that it tests.
+    operations = {file: {name.partition("/")[0] for name in names} for file, names in closed_by.items()}
+    every = {"prompt_attention", "decode_attention", "kv_pack"}
+    assert operations == {
+        **{f"{operation}.cu": {operation} for operation in every},
+        "include/exp2.cuh": {"prompt_attention", "decode_attention"},
+        "include/kv_format.cuh": every,
+        "include/ptx.cuh": every,
+        "include/vocabulary.cuh": every,
+    }
+
+
+def test_kernels_that_cannot_be_read_lock_the_path(tmp_path: Path) -> None:
+    gate = InstalledGate({"STRATA_STATE_DIR": str(tmp_path)}, tmp_path, tmp_path)
+    decision = gate(PATHS[SM75], T4)
+    assert decision.reason == "locked: prompt_attention.cu cannot be read: No such file or directory"
+    assert COMMAND in decision.way
+
+
+POOL = [
+    builder.parsed(record, local)
+    for local in (False, True)
+    for record in (
+        builder.value([SM75]),
+        builder.value([SM75, SM80], HOPPER),
+        builder.value([SM80], ("NVIDIA H200", 90, "compute_80 on sm_90")),
+        builder.value([SM75], sizes=builder.SIZES[:1]),
+        builder.value([SM75], ("lanes", None, "lanes-x86_64"), executor="lanes"),
+        builder.value([SM80], ("NVIDIA A100", 80, "sm_80")),
+    )
+]
+
+
+@given(
+    st.lists(st.sampled_from(range(len(POOL))), max_size=6),
+    st.lists(st.sampled_from(range(len(POOL))), max_size=3),
+    st.sampled_from([SM75, SM80]),
+    st.sampled_from([T4, H200, LANES, Device("NVIDIA A100", 80), Device("new", 140)]),
+)
+def test_records_only_ever_add(chosen: list[int], more: list[int], name: str, device: Device) -> None:
+    """Order does not matter, a record twice is a record once, and none closes what another opened."""
+    records = [POOL[index] for index in chosen]
+    decision = ask(name, device, *records)
+    assert ask(name, device, *reversed(records), *records) == decision
+    larger = ask(name, device, *records, *(POOL[index] for index in more))
+    assert larger.open or not decision.open
+    assert decision.open == any(ask(name, device, record).open for record in records)

@@ -1,0 +1,86 @@
+"""The command as a user runs it: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from strata import cli
+from strata.device import PINNED_ARCHS, Device
+from strata.executors.base import ExecutorUnavailable
+from tests.strata.gates import builder
+
+
+@pytest.fixture(autouse=True)
+def _no_records_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    for name in ("STRATA_PROMPT_ATTN_OLD", "STRATA_PROMPT_ATTN_Q4", "STRATA_PROMPT_ATTN_Q4_TC", "STRATA_SELECT_SIMT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def no_card() -> Device:
+    raise ExecutorUnavailable("no driver; install one")
+
+
+def test_gate_of_a_named_card(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["gate", "--capability", "7.5"]) == 0
+    out = capsys.readouterr().out
+    assert "compute capability 7.5" in out
+    assert "`nox -s parity -- --record`" in out
+
+
+def test_gate_of_every_card(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["gate", "--all", "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    known = {f"{arch // 10}.{arch % 10}" for archs in PINNED_ARCHS.values() for arch in archs if arch >= 60}
+    assert {device["capability"] for device in value["devices"]} == known
+
+
+def test_gate_of_this_machine(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With a card its own record opens its path; without one the table is that of lanes, and says why."""
+    path = "prompt_attention/int8/sm75"
+    builder.write(builder.value([path]), tmp_path / "records")
+    monkeypatch.setattr(cli, "this_machine", lambda: Device("NVIDIA T4", 75, (13, 0), 13, (75, 80)))
+    assert cli.main(["gate", "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert value["records"]["local"] == 1
+    assert [row["path"] for row in value["devices"][0]["paths"] if row["open"]] == [path]
+    monkeypatch.setattr(cli, "this_machine", no_card)
+    assert cli.main(["gate"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("no card: no driver; install one\n")
+    assert out.count("  locked  ") == len(builder.PROMPT)
+    # Without a card nothing but JSON goes where JSON was asked for.
+    assert cli.main(["gate", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["devices"][0]["capability"] is None
+
+
+@pytest.mark.parametrize("text", ["75", "7.55", "", "-7.5", "seven", "7.5 "])
+def test_a_bad_capability_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["gate", f"--capability={text}"]) == 2
+    assert capsys.readouterr().err == f"strata: --capability {text!r}: expected major.minor, e.g. 7.5\n"
+
+
+def test_doctor_reports_switches(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("STRATA_PROMPT_ATTN_OLD", "1")
+    monkeypatch.setenv("STRATA_PROMPT_ATTN_Q4", "off")
+    monkeypatch.setenv("STRATA_PROMPT_ATTN_Q4TC", "1")
+    monkeypatch.setenv("STRATA_SELECT_SIMT", "1")
+    monkeypatch.setattr(cli, "_report", lambda name: True)
+    assert cli.main(["doctor"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("switches ")]
+    assert lines == [
+        "switches STRATA_PROMPT_ATTN_OLD=1",
+        "switches STRATA_SELECT_SIMT=1",
+        "switches STRATA_PROMPT_ATTN_Q4='off': expected 0; counts as absent",
+        "switches STRATA_PROMPT_ATTN_Q4TC='1': no such switch, it has no effect; "
+        "the nearest known name is STRATA_PROMPT_ATTN_Q4_TC",
+        "switches STRATA_SELECT_SIMT=1 has no effect yet: block_select does not exist in this version",
+    ]
