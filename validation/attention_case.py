@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.base import Executor, Witness
+from strata.executors.base import Executor, Kernel, Witness
 from strata.kernels.paths import PATHS, Path
 from validation import judge, laws, promises
 from validation.bounds.prompt_attention import PUBLISHED_QUERIES
@@ -73,6 +73,9 @@ def run(
     if new.shape != inputs.q.shape:
         found.checks.append(holds("shape", False, f"the output's shape is {new.shape}, expected {inputs.q.shape}"))
         return found
+    if settings.recorder is not None:
+        images = [executor.build(kernel) for kernel in _kernels(path, case, operation)]
+        settings.recorder.keep(path, case, inputs, new, first.witnesses, images)
     found.checks += [
         written("written", new, axes=AXES),
         holds("guards", first.guards_ok, "memory around a buffer was overwritten"),
@@ -149,12 +152,16 @@ def make_inputs(case: Case, path: Path, executor: Executor, settings: Settings) 
     return build(case, path.mode)
 
 
+def _kernels(path: Path, case: Case, operation: Operation) -> Sequence[Kernel]:
+    """What a path must have launched for a case; none where that is not known."""
+    return operation.kernels(path, case.group) if operation.kernels else []
+
+
 def _witness(
     name: str, case: Case, path: Path, executor: Executor, operation: Operation, witnesses: Sequence[Witness]
 ) -> Check:
     """What was launched against what the path is made of and the case needs."""
-    kernels = operation.kernels(path, case.group) if operation.kernels else []
-    images = {kernel.entry: executor.build(kernel).digest for kernel in kernels}
+    images = {kernel.entry: executor.build(kernel).digest for kernel in _kernels(path, case, operation)}
     blocks = operation.blocks(case.queries, case.n_head_kv) if operation.blocks else None
     return replace(judge.witnessed(executor, witnesses, blocks, images), name=name)
 

@@ -20,6 +20,9 @@ SEED = 1
 SIZED_RECIPE = "signed_decades"
 #: Sizes of the published parity program: (context, queries), the edge of the identity selection last.
 PUBLISHED = ((32768, 2048), (1500, 1500), (2100, 256))
+#: Sizes of SIZED_RECIPE that a record must hold for each of its paths: (context, queries). The first selects among
+#: more cells than a query may take, the second is ragged in tiles, chunks and pages.
+REQUIRED = ((4096, 512), (1500, 512))
 PAGE_SIZES = (1, 4, 16, 64)
 #: Cells and queries of a quick case: past the second tile and the absent chunks; ragged in every page size.
 _SMALL = (211, 3)
@@ -98,6 +101,11 @@ def full(seed: int) -> list[Entry]:
 LISTS: Mapping[str, Callable[[int], list[Entry]]] = {"quick": quick, "standard": standard, "full": full}
 
 
+def required(seed: int) -> list[Entry]:
+    """The cases that a record must hold whatever its profile."""
+    return [Entry(Case(SIZED_RECIPE, seed, context, queries)) for context, queries in REQUIRED]
+
+
 def pack_entries(seed: int, profile: str) -> list[Entry]:
     """Cases of kv_pack: every recipe in every page size, longer ones outside the quick profile."""
     cells = 259 if profile == "quick" else 1031
@@ -140,6 +148,18 @@ def plan(paths: Sequence[Path], entries: Sequence[Entry], lanes: bool) -> list[J
     if not jobs:
         raise StrataError("no planned case fits the selected paths, expected recipes and paths of one operation")
     return jobs
+
+
+def record_plan(paths: Sequence[Path], profile: str, seed: int, lanes: bool = False) -> list[Job]:
+    """The jobs of a record: those of its profile and the required sizes, each case once on a path.
+
+    A profile may plan a case twice on lanes, in two builds; the first stands for both. Which cases there are, and
+    their order, does not depend on `lanes`.
+    """
+    found: dict[tuple[str, str], Job] = {}
+    for job in plan(paths, LISTS[profile](seed) + required(seed), lanes):
+        found.setdefault((job.path.name, job.case.text()), job)
+    return list(found.values())
 
 
 def with_recipe(entries: Sequence[Entry], name: str) -> list[Entry]:

@@ -1,0 +1,132 @@
+"""What a run keeps of each judged case for its record: digest of the inputs, output, launches, images.
+
+Outputs lie on disk until the record is made, because which of their rows it shows is known only when all of them are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from types import TracebackType
+
+import numpy as np
+
+from strata.executors.base import Image, StrataError, Witness
+from strata.kernels.paths import Path
+from strata.kernels.pool import HEAD_DIM
+from validation.cases import Case
+from validation.pools import Inputs
+from validation.record import merkle
+from validation.record.challenge import row_bytes
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One case on one path. inputs: `input_digest`; output: root over `rows` rows; file: the output on disk, float32
+    little endian [rows, 256]; witnesses, images: what was launched and what it was compiled to."""
+
+    path: str
+    case: str
+    inputs: str
+    output: str
+    rows: int
+    file: FilePath
+    witnesses: tuple[Witness, ...]
+    images: tuple[Image, ...]
+
+    def values(self) -> np.ndarray:
+        """float32 [rows, 256]: the output. Raises StrataError when the file is not what was kept."""
+        try:
+            found = np.fromfile(self.file, dtype="<f4")
+        except OSError as error:
+            raise StrataError(f"an output kept for the record cannot be read: {error.strerror}") from error
+        whole = found.size == self.rows * HEAD_DIM
+        if not whole or merkle.root(leaves(self.path, self.case, found.reshape(-1, HEAD_DIM))) != self.output:
+            raise StrataError(f"an output kept for the record has changed on disk: {self.path} {self.case}")
+        return found.reshape(-1, HEAD_DIM)
+
+
+def input_digest(inputs: Inputs) -> str:
+    """SHA-256 over all that a kernel is given: q, k, v, k_scale, v_scale, table, ids, steps.
+
+    Each array is preceded by a line of text with its name, dtype and shape (`q float32 3x24x256`), its bytes little
+    endian; an absent one is `k_scale none`.
+    """
+    pool = inputs.pool
+    arrays = {
+        "q": inputs.q,
+        "k": pool.k,
+        "v": pool.v,
+        "k_scale": pool.k_scale,
+        "v_scale": pool.v_scale,
+        "table": pool.table,
+        "ids": inputs.ids,
+        "steps": inputs.steps,
+    }
+    digest = hashlib.sha256()
+    for name, array in arrays.items():
+        if array is None:
+            digest.update(f"{name} none\n".encode())
+            continue
+        shape = "x".join(map(str, array.shape))
+        digest.update(f"{name} {array.dtype.name} {shape}\n".encode())
+        digest.update(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes())
+    return digest.hexdigest()
+
+
+def leaves(path: str, case: str, rows: np.ndarray) -> list[bytes]:
+    """The leaf hash of every row. rows: float32 [rows, 256]."""
+    return [merkle.leaf(row_bytes(path, case, index, values)) for index, values in enumerate(rows)]
+
+
+class Keeper:
+    """The recorder of a run (see `validation.settings.Recorder`); a context manager, whose files go when it ends.
+
+    cases: for every ended case in order its evidence, None where it gave no output. directory: where files may lie.
+    """
+
+    def __init__(self, directory: FilePath) -> None:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._folder = tempfile.TemporaryDirectory(prefix=".outputs-", dir=directory)
+        except OSError as error:
+            raise StrataError(f"cannot write to the directory {str(directory)!r}: {error.strerror}") from error
+        self.cases: list[Evidence | None] = []
+        self._current: Evidence | None = None
+
+    def keep(
+        self,
+        path: Path,
+        case: Case,
+        inputs: Inputs,
+        out: np.ndarray,
+        witnesses: Sequence[Witness],
+        images: Sequence[Image],
+    ) -> None:
+        """Keep the case that is running. Raises StrataError when its output cannot be written."""
+        rows = np.ascontiguousarray(out, dtype="<f4").reshape(-1, HEAD_DIM)
+        file = FilePath(self._folder.name) / f"{len(self.cases)}.rows"
+        try:
+            rows.tofile(file)
+        except OSError as error:
+            raise StrataError(f"an output cannot be kept for the record: {error.strerror}") from error
+        root = merkle.root(leaves(path.name, case.text(), rows))
+        digest = input_digest(inputs)
+        launched = tuple(witnesses)
+        self._current = Evidence(path.name, case.text(), digest, root, len(rows), file, launched, tuple(images))
+
+    def ended(self) -> None:
+        """The case that was running has ended."""
+        self.cases.append(self._current)
+        self._current = None
+
+    def __enter__(self) -> Keeper:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._folder.cleanup()
