@@ -20,6 +20,7 @@ from validation.controls import proof
 from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
 from validation.recipes import RECIPES
+from validation.record import recording
 from validation.settings import PREDICT
 
 COULD_NOT_RUN = 2
@@ -75,6 +76,13 @@ def parser() -> argparse.ArgumentParser:
     )
     more.add_argument("--reps", type=_whole, default=0, metavar="N", help="cuda: time path and baseline N times")
     more.add_argument("--out", type=FilePath, metavar="DIR", help="write run.json with every figure there")
+    more.add_argument(
+        "--record",
+        type=FilePath,
+        metavar="DIR",
+        help=f"make a record of the run there, DIR/<sha256>.json: the profile (default: {recording.PROFILE}) and the "
+        "required sizes, on a card with all bits predicted where a compiler exists; run.json goes there too",
+    )
     fuzz.add_arguments(
         commands.add_parser(
             "fuzz",

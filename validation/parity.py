@@ -7,7 +7,8 @@ import platform
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from strata.executors.base import StrataError, source_digests
-from strata.kernels.paths import Path, select
+from strata.kernels.paths import PATHS, Path, select
 from validation import ledger, profiles
 from validation.captured_case import load as load_capture
 from validation.cases import Case
@@ -29,6 +30,8 @@ from validation.predict import DEFAULT_RULE
 from validation.profiles import Entry
 from validation.readings import Followed, followed
 from validation.recipes import find
+from validation.record import recording
+from validation.record.recording import Recording
 from validation.report.progress import Reporter
 from validation.report.run_file import SCHEMA, RunFile
 from validation.report.table import print_report
@@ -46,7 +49,7 @@ PASSED, FAILED = 0, 1
 @dataclass
 class Run:
     """One run as `run.json` records it, rewritten after each finished case. controls: what the harness answered
-    when it was asked about itself."""
+    when it was asked about itself; recording: makes a record of the run, None for runs that make none."""
 
     words: Sequence[str]
     jobs: Sequence[Job]
@@ -56,6 +59,7 @@ class Run:
     asked: Asked = field(default_factory=lambda: Asked(None, profiles.SEED, None))
     ledger: Ledger = field(default_factory=Ledger)
     controls: Sequence[Answer] = ()
+    recording: Recording | None = None
     results: list[dict[str, Any]] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -94,7 +98,8 @@ class Run:
 
     def end(self, status: str, console: Console) -> None:
         """Hold what is finished against the ledger, write `run.json` and report."""
-        self.review = review(self.asked, self.results, self.ledger, str(self.file.path) if self.file else "")
+        held = self.results if self.recording is None else _of_profile(self.results, self.asked)
+        self.review = review(self.asked, held, self.ledger, str(self.file.path) if self.file else "")
         self.record(status)
         print_report(console, self.results, len(self.jobs))
         if said := self.readings.text():
@@ -138,6 +143,19 @@ class Run:
         )
 
 
+def _of_profile(results: Sequence[dict[str, Any]], asked: Asked) -> list[dict[str, Any]]:
+    """What a run of the profile alone would have given of the results of a record, which hold each case once and the
+    required sizes besides."""
+    assert asked.profile is not None
+    by_pair = {(result["path"], result["case"]): result for result in results}
+    paths = [PATHS[name] for name in dict.fromkeys(result["path"] for result in results)]
+    if not paths:
+        return []
+    planned = profiles.plan(paths, profiles.LISTS[asked.profile](asked.seed), lanes=False)
+    pairs = [(job.path.name, job.case.text()) for job in planned]
+    return [by_pair[pair] for pair in pairs if pair in by_pair]
+
+
 def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Entry]:
     """The entries that the command line asks for. Raises StrataError for sizes and recipes that cannot be."""
     sized = options.context is not None or options.queries is not None
@@ -167,13 +185,17 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
 
 
 def with_defaults(options: argparse.Namespace) -> argparse.Namespace:
-    """The options with the defaults of seed and profile. Raises StrataError where --case says otherwise."""
+    """The options with the defaults of seed, profile and directory. Raises StrataError where --case or --record says
+    otherwise."""
+    if options.record is not None:
+        recording.refuse_other_cases(options)
     if options.case is not None:
         for name in ("context", "queries", "recipe", "seed", "profile"):
             value = getattr(options, name)
             if value is not None:
                 raise StrataError(f"--case is a whole case, expected without --{name} {value}")
-    usual = {"seed": profiles.SEED, "profile": DEFAULT_PROFILE}
+    profile = DEFAULT_PROFILE if options.record is None else recording.PROFILE
+    usual = {"seed": profiles.SEED, "profile": profile, "out": options.record}
     chosen = {name: usual.get(name) if value is None else value for name, value in vars(options).items()}
     return argparse.Namespace(**chosen)
 
@@ -186,11 +208,13 @@ def _captured(options: argparse.Namespace) -> list[Entry]:
 
 
 def plan_settings(options: argparse.Namespace, stations: Stations, sized: bool) -> Settings:
-    """Settings of the run; prediction is on by default for quick runs on a card with a compiler beside it."""
+    """Settings of the run; prediction is on by default on a card with a compiler beside it, of all bits for a record
+    and of a sample for quick runs."""
     predict = options.predict
     if predict is None:
-        wanted = options.profile == "quick" and not sized and not stations.lanes
-        predict = "sample" if wanted and stations.can_predict() else "none"
+        wanted = options.profile == "quick" and not sized
+        usual = "none" if stations.lanes else "all" if options.record else "sample" if wanted else "none"
+        predict = usual if usual == "none" or stations.can_predict() else "none"
     if predict != "none" and not stations.lanes:
         stations.predictor(DEFAULT_RULE)
     return Settings(options.reps, predict, stations.predictor, capture=options.capture)
@@ -212,12 +236,17 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
         paths = select(options.paths)
     except ValueError as error:
         raise StrataError(str(error)) from error
+    if options.record is not None:
+        recording.refuse_other_paths(paths)
     entries = plan_entries(options, paths)
     file = RunFile(options.out) if options.out else None
     stations = Stations(options.executor, options.rule, options.target, options.flavor, options.schedule_seed)
     if stations.lanes and options.target:
         raise StrataError(f"--target is {options.target}, an image for a card; expected none where lanes run")
-    jobs = profiles.plan(paths, entries, stations.lanes)
+    if options.record is None:
+        jobs = profiles.plan(paths, entries, stations.lanes)
+    else:
+        jobs = profiles.record_plan(paths, options.profile, options.seed, stations.lanes)
     settings = plan_settings(options, stations, options.context is not None or options.case is not None)
     rerun = rerun_options(options, settings.predict, stations.lanes)
     sized = options.context is not None or options.case is not None
@@ -227,23 +256,46 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     console.print(_heading(record), markup=False)
     if proof.failed(record.controls):
         return _void(record, console)
+    with _recording(options, paths, record) as record.recording:
+        return _run(record, rerun, console)
+
+
+def _recording(options: argparse.Namespace, paths: Sequence[Path], record: Run) -> Recording | nullcontext[None]:
+    if options.record is None:
+        return nullcontext()
+    return Recording(options.record, options.profile, options.seed, paths, record.jobs, record.stations)
+
+
+def _run(record: Run, rerun: Sequence[str], console: Console) -> int:
+    """Run the planned cases and report. rerun: as of `rerun_options`. Returns the exit status."""
+    keeper = record.recording.keeper if record.recording else None
     try:
-        with Reporter(console, len(jobs)) as reporter, Prebuild(jobs, stations) as built:
+        with Reporter(console, len(record.jobs)) as reporter, Prebuild(record.jobs, record.stations) as built:
             run_jobs(
-                jobs,
-                lambda job: built.wait(job, stations.of(job, rerun)),
-                settings,
+                record.jobs,
+                lambda job: built.wait(job, record.stations.of(job, rerun)),
+                replace(record.settings, recorder=keeper),
                 finished=lambda job, result: _finish(record, reporter, job, result),
                 starts=lambda job: reporter.starts(f"{job.path.name} {job.case.recipe}"),
             )
     except KeyboardInterrupt:
         record.end("interrupted", console)
-        console.print("interrupted: the finished cases are kept" + (f" in {file.path}" if file else ""), markup=False)
+        where = f" in {record.file.path}" if record.file else ""
+        none = "; an interrupted run makes no record" if record.recording else ""
+        console.print(f"interrupted: the finished cases are kept{where}{none}", markup=False)
         return FAILED
     except BaseException:
         record.record("failed")
         raise
     record.end("complete", console)
+    if record.recording is not None:
+        predicted = record.settings.predict != "none" and not record.stations.lanes
+        try:
+            said = record.recording.finish(record.results, record.passed, predicted)
+        except StrataError as error:  # the cases are judged all the same, and in run.json
+            console.print(str(error), style="red", markup=False, soft_wrap=True)
+            return FAILED
+        console.print(said, markup=False, soft_wrap=True)
     return record.status
 
 
@@ -257,6 +309,8 @@ def _void(record: Run, console: Console) -> int:
 
 
 def _finish(record: Run, reporter: Reporter, job: Job, result: dict[str, Any]) -> None:
+    if record.recording is not None:
+        record.recording.keeper.ended()
     record.add(result)
     reporter.finished(f"{job.path.name} {job.case.recipe}", result["explain"])
 

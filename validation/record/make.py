@@ -1,0 +1,217 @@
+"""Builds the record of a finished run and writes it under its name. What the fields mean: docs/record.md."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path as FilePath
+from typing import Any
+
+import jsonschema
+
+import strata
+from strata.executors.base import KERNELS, Image, StrataError, iter_include, source_digests
+from validation.record import challenge, merkle
+from validation.record.canonical import bits_of, decode, encode, name_of
+from validation.record.evidence import Evidence, leaves
+from validation.record.provenance import printable
+
+SCHEMA = "strata-parity-record/1"
+SCHEMA_FILE = KERNELS.parent / "gates" / "record.schema.json"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was to run. paths: names; pairs: (path, case text) in order."""
+
+    profile: str
+    seed: int
+    paths: tuple[str, ...]
+    pairs: tuple[tuple[str, str], ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical bytes of [[path, case], ...]."""
+        return hashlib.sha256(encode([list(pair) for pair in self.pairs])).hexdigest()
+
+
+def record(
+    plan: Plan,
+    results: Sequence[Mapping[str, Any]],
+    evidence: Sequence[Evidence | None],
+    provenance: Mapping[str, Any],
+    identification: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """The record of a run. results: as `runner.run_case` gives them; evidence: beside each result.
+
+    Raises StrataError unless every planned case, and no other, ended with an output: a record never holds fewer
+    cases than were planned. Cases that did not pass are in it, with their verdicts.
+    """
+    kept = _complete(plan, results, evidence)
+    images = _Images()
+    cases = [_case(result, item, images) for result, item in zip(results, kept, strict=True)]
+    root = root_of(cases)
+    return {
+        "schema": SCHEMA,
+        "project": strata.__version__,
+        "provenance": dict(provenance),
+        "sources": dict(source_digests()),
+        "images": images.found,
+        "plan": {
+            "profile": plan.profile,
+            "seed": plan.seed,
+            "paths": list(plan.paths),
+            "planned": len(plan.pairs),
+            "digest": plan.digest,
+        },
+        "cases": cases,
+        "root": root,
+        "challenge": list(answers(root, kept)),
+        "identification": None if identification is None else dict(identification),
+        "timings": [timing for result in results if (timing := _timing(result))],
+    }
+
+
+def root_of(cases: Sequence[Mapping[str, Any]]) -> str:
+    """The root over all cases of a record, outputs and verdicts included: what chooses the rows to show."""
+    return merkle.root([merkle.leaf(encode(case)) for case in cases])
+
+
+def answers(root: str, evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
+    """The chosen rows with their proofs. Raises StrataError when an output changed since it was kept."""
+    found = []
+    for index, item in enumerate(evidence):
+        values = item.values()
+        nodes = leaves(item.path, item.case, values)
+        for row in challenge.chosen(root, index, item.rows):
+            found.append(
+                {"case": index, "row": row, "bits": values[row].tobytes().hex(), "proof": merkle.proof(nodes, row)}
+            )
+    return found
+
+
+def check(value: Mapping[str, Any]) -> None:
+    """Raises StrataError naming the first place where a value breaks the schema of records."""
+    error = jsonschema.exceptions.best_match(_validator().iter_errors(value))
+    if error is not None:
+        where = "/".join(map(str, error.absolute_path)) or "the top"
+        raise StrataError(f"the record breaks its schema at {where}: {error.message[:200]}")
+
+
+def write(value: Mapping[str, Any], directory: FilePath) -> FilePath:
+    """Check a record and write it as `<sha256>.json`; the file is there whole or not at all.
+
+    Raises StrataError when it breaks the schema or cannot be written.
+    """
+    check(value)
+    data = encode(value)
+    decode(data)  # what a reader would refuse is not written
+    file = directory / f"{name_of(data)}.json"
+    draft = directory / f".record.{os.getpid()}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with draft.open("wb") as opened:
+            opened.write(data)
+            opened.flush()
+            os.fsync(opened.fileno())
+        os.replace(draft, file)
+    except OSError as error:
+        raise StrataError(f"cannot write {str(file)!r}: {error.strerror}") from error
+    return file
+
+
+def _complete(plan: Plan, results: Sequence[Mapping[str, Any]], evidence: Sequence[Evidence | None]) -> list[Evidence]:
+    """The evidence of every case. Raises StrataError when a planned case is missing or without an output."""
+    ended = tuple((result["path"], result["case"]) for result in results)
+    if ended != plan.pairs or len(evidence) != len(results):
+        raise StrataError(f"no record: {len(ended)} cases ended of the {len(plan.pairs)} that were planned")
+    kept = []
+    for result, item in zip(results, evidence, strict=True):
+        if item is None:
+            raise StrataError(f"no record: a case gave no output: {result['path']} {result['case']}")
+        if (item.path, item.case) != (result["path"], result["case"]):
+            raise StrataError(f"no record: the output kept for {result['path']} {result['case']} is of another case")
+        kept.append(item)
+    return kept
+
+
+class _Images:
+    """The images of a record, each once, in the order in which they were launched first."""
+
+    def __init__(self) -> None:
+        self.found: list[dict[str, Any]] = []
+
+    def index(self, image: Image, loaded: str) -> int:
+        kernel = image.kernel
+        headers = [f"include/{header.name}" for header in iter_include()]
+        one = {
+            "entry": kernel.entry,
+            "defines": [[name, value] for name, value in kernel.defines],
+            "arch": image.arch,
+            "loaded": loaded,
+            "options": list(image.options),
+            "compiler": printable(image.compiler, 160),
+            "digest": image.digest,
+            "sources": [f"{kernel.source}.cu", *headers],
+            "figures": {name: int(value) for name, value in image.figures.items()},
+        }
+        if one not in self.found:
+            self.found.append(one)
+        return self.found.index(one)
+
+
+def _case(result: Mapping[str, Any], kept: Evidence, images: _Images) -> dict[str, Any]:
+    by_digest = {(image.kernel.entry, image.digest): image for image in kept.images}
+    launches = []
+    for witness in kept.witnesses:
+        image = by_digest.get((witness.entry, witness.image))
+        if image is None:
+            raise StrataError(f"no record: {kept.path} {kept.case} ran an image that is not its path's")
+        index = images.index(image, witness.arch)
+        launches.append({"image": index, "grid": list(witness.grid), "blocks": witness.blocks_run})
+    checks = result["checks"]
+    return {
+        "path": kept.path,
+        "case": kept.case,
+        "inputs": kept.inputs,
+        "rows": kept.rows,
+        "output": kept.output,
+        "verdict": result["verdict"],
+        "checks": [[check["name"], check["verdict"]] for check in checks],
+        # Figures that are not finite are text in a result ("NaN", "Infinity"), which float() reads.
+        "slack": {
+            check["name"]: bits_of(float(s)) for check in checks if (s := check["figures"].get("slack")) is not None
+        },
+        "prediction": _prediction(checks),
+        "launches": launches,
+    }
+
+
+def _prediction(checks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """How many bits of the path were predicted and differed, and the readings that gave all; None where none was."""
+    for check in checks:
+        figures = check["figures"]
+        if check["name"] == "prediction" and "compared" in figures:
+            alone = [figures["rule"]] if figures["differing"] == 0 else []
+            readings = figures.get("readings", alone)
+            return {"readings": readings, "compared": figures["compared"], "differing": figures["differing"]}
+    return None
+
+
+def _timing(result: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Device times in whole nanoseconds, None for a case without."""
+    new, old = (result["figures"].get(f"device_{side}") for side in ("new", "old"))
+    if not new or not old:
+        return None
+    nanoseconds = [[max(1, round(time * 1e6)) for time in side["milliseconds"]] for side in (new, old)]
+    return {"path": result["path"], "case": result["case"], "new_ns": nanoseconds[0], "old_ns": nanoseconds[1]}
+
+
+@cache
+def _validator() -> Any:
+    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+    return jsonschema.Draft202012Validator(schema)

@@ -1,0 +1,95 @@
+"""A parity run that ends in a record: `--record DIR`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+from types import TracebackType
+from typing import Any
+
+from strata.executors.base import StrataError
+from strata.kernels.paths import Path
+from validation.record.evidence import Keeper
+from validation.record.identify import identification
+from validation.record.make import Plan, record, write
+from validation.record.provenance import provenance
+from validation.runner import Job
+from validation.stations import Stations
+
+#: The profile of a record when none is named.
+PROFILE = "standard"
+OPERATION = "prompt_attention"
+#: Options that ask for other cases than a verifier can plan again from profile, seed and paths.
+_OTHER_CASES = ("case", "recipe", "context", "queries", "capture")
+
+
+def refuse_other_cases(options: argparse.Namespace) -> None:
+    """Raises StrataError for options that do not go with --record, as they were typed."""
+    for name in _OTHER_CASES:
+        value = getattr(options, name)
+        if value is not None:
+            raise StrataError(
+                f"--record makes a record of a whole profile and the required sizes, expected without --{name} {value}"
+            )
+
+
+def refuse_other_paths(paths: Sequence[Path]) -> None:
+    """Raises StrataError unless all paths are of prompt attention, the operation that records are of."""
+    for path in paths:
+        if path.operation != OPERATION:
+            raise StrataError(
+                f"--record is of {OPERATION} paths and {path.name} is selected: expected e.g. --paths '{OPERATION}/*'"
+            )
+
+
+class Recording:
+    """What makes a record of a run; a context manager, inside which cases run and `finish` is called.
+
+    Raises StrataError when the directory cannot be written or the tensor core cannot be asked who it is.
+    """
+
+    def __init__(
+        self,
+        directory: FilePath,
+        profile: str,
+        seed: int,
+        paths: Sequence[Path],
+        jobs: Sequence[Job],
+        stations: Stations,
+    ) -> None:
+        pairs = tuple((job.path.name, job.case.text()) for job in jobs)
+        self.plan = Plan(profile, seed, tuple(path.name for path in paths), pairs)
+        self.keeper = Keeper(directory)
+        self._directory, self._stations = directory, stations
+        self._identification: Mapping[str, Any] | None = None
+
+    def finish(self, results: Sequence[Mapping[str, Any]], passed: bool, predicted: bool) -> str:
+        """Write the record of a complete run; returns a line that says where it is and what it is worth.
+
+        passed: whether the run did; predicted: whether bits were compared on this card. Raises StrataError when a
+        case gave no output, or nothing can be written.
+        """
+        facts = provenance(self._stations, predicted)
+        made = record(self.plan, results, self.keeper.cases, facts, self._identification)
+        said = f"record {write(made, self._directory)}"
+        if not passed:
+            return f"{said}: the run did not pass, so the verifier refuses it and the gate opens nothing by it"
+        if self._stations.lanes:
+            return f"{said}: simulated on the CPU, which is evidence for no card"
+        left = "" if predicted else "; its bits were not predicted here, which is left to the verifier"
+        return f"{said}: {len(results)} cases{left}"
+
+    def __enter__(self) -> Recording:
+        with_keeper = self.keeper.__enter__()
+        try:
+            self._identification = identification(self._stations.first, self._stations.rule)
+        except BaseException:
+            with_keeper.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.keeper.__exit__(kind, value, trace)
