@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import stat
 import struct
 from pathlib import Path as FilePath
 from typing import Any, NoReturn
@@ -51,13 +53,18 @@ def name_of(data: bytes) -> str:
 
 
 def read(file: FilePath) -> bytes:
-    """The bytes of a file, when it is a plain file that is not too large. Raises RecordError otherwise."""
+    """The bytes of a file. Raises RecordError: rule `file` when there is no such plain file, `size` when it is too
+    large. A link is not followed, and a pipe or device, which could keep a reader waiting, is not read.
+    """
+    flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
     try:
-        with file.open("rb") as opened:
+        with os.fdopen(os.open(file, flags), "rb") as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise RecordError("file", f"{file.name} is not a plain file")
             # One byte past the limit tells; a claim of more is never read.
             data = opened.read(LARGEST + 1)
     except OSError as error:
-        raise RecordError("size", f"{file.name} cannot be read: {error.strerror}") from error
+        raise RecordError("file", f"{file.name} cannot be read: {error.strerror}") from error
     if len(data) > LARGEST:
         raise RecordError("size", f"{file.name} has more than {LARGEST:,} bytes, which no record has")
     return data

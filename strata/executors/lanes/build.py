@@ -35,7 +35,8 @@ FLAVOR_FLAGS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-#: What every flavor is compiled with. -ffp-contract=off: a*b+c keeps its two roundings, as --fmad=false does on the device.
+#: What every flavor is compiled with. -ffp-contract=off: a*b+c keeps its two roundings, as --fmad=false does on the
+#: device.
 FLAGS = (
     "-std=c++20",
     "-march=native",

@@ -46,10 +46,9 @@ def images(subject: Subject) -> Iterator[str]:
             yield f"{label} is there twice"
         seen.add((program, tuple(image["options"])))
         if sorted(image["sources"]) != included(f"{kernel.source}.cu"):
-            yield f"{label} is made of {short(', '.join(image['sources']))}, expected {kernel.source}.cu and its headers"
+            yield f"{label} is made of {short(', '.join(image['sources']))}, expected {kernel.source}.cu and its own"
         yield from (
-            f"{label} {reason}"
-            for reason in (_on_card if subject.card else _on_lanes)(subject, image, kernel, path)
+            f"{label} {reason}" for reason in (_on_card if subject.card else _on_lanes)(subject, image, kernel, path)
         )
 
 
@@ -76,7 +75,7 @@ def _on_card(subject: Subject, image: dict[str, Any], kernel: Kernel, path: Path
             yield f"is PTX for {image['arch']}, loaded was {loaded} on capability {capability}"
     nvrtc = subject.record["provenance"]["nvrtc"]
     if image["compiler"] != f"NVRTC {nvrtc}" or ".".join(str(nvrtc).split(".")[:2]) not in PINNED:
-        yield f"was compiled by {short(image['compiler'])}, expected a pinned NVRTC ({', '.join(PINNED)}), that of the run"
+        yield f"was compiled by {short(image['compiler'])}, expected the run's own NVRTC, of {' or '.join(PINNED)}"
 
 
 def _on_lanes(subject: Subject, image: dict[str, Any], kernel: Kernel, path: Path) -> Iterator[str]:
@@ -87,7 +86,7 @@ def _on_lanes(subject: Subject, image: dict[str, Any], kernel: Kernel, path: Pat
     if tuple(image["options"]) not in allowed:
         yield f"was compiled with {_odd(image['options'], allowed[0])}"
     if image["compiler"] != subject.record["provenance"]["compiler"]:
-        yield f"was compiled by {short(image['compiler'])}, the run by {short(subject.record['provenance']['compiler'])}"
+        yield f"was compiled by {short(image['compiler'])}, the run says another compiler"
 
 
 def _odd(found: list[str], wanted: tuple[str, ...]) -> str:
@@ -95,7 +94,9 @@ def _odd(found: list[str], wanted: tuple[str, ...]) -> str:
     extra = [word for word in found if word not in wanted]
     missing = [word for word in wanted if word not in found]
     if extra:
-        return f"{short(extra[0])}" + (f" in place of {missing[0]}" if missing else ", which is not among the pinned options")
+        return f"{short(extra[0])}" + (
+            f" in place of {missing[0]}" if missing else ", which is not among the pinned options"
+        )
     return f"no {missing[0]}" if missing else "the pinned options in another order or twice"
 
 

@@ -61,7 +61,9 @@ def checks(subject: Subject) -> Iterator[str]:
 
 def passed(subject: Subject) -> Iterator[str]:
     """Every case passed: a record of a run that failed proves nothing."""
-    failed = [(index, item["verdict"]) for index, item in enumerate(subject.cases) if not Verdict(item["verdict"]).passes]
+    failed = [
+        (index, item["verdict"]) for index, item in enumerate(subject.cases) if not Verdict(item["verdict"]).passes
+    ]
     for index, verdict in failed:
         yield f"case {index} did not pass: {verdict}"
 
@@ -110,12 +112,14 @@ def prediction(subject: Subject) -> Iterator[str]:
         compared, differing = claim["compared"], claim["differing"]
         per_query = case.n_head * HEAD_DIM
         if compared % per_query or not 0 < compared <= case.queries * per_query:
-            yield f"case {index} compared {compared} outputs, expected whole queries of {per_query}, {case.queries} at most"
+            yield f"case {index} compared {compared} outputs, expected 1 to {case.queries} queries of {per_query}"
         if verdict is None or (verdict == "EXACT") != (differing == 0) or differing > compared:
-            yield f"case {index} says that {differing} of {compared} outputs differ, and prediction {verdict or 'not asked'}"
+            said = f"{differing} of {compared} outputs differ"
+            yield f"case {index} says that {said}, and its prediction is {verdict or 'not asked'}"
         followed = set(claim["readings"])
         if not followed <= set(known):
-            yield f"case {index} followed {short(', '.join(sorted(followed - set(known))))}, which is no reading of this card"
+            odd = short(", ".join(sorted(followed - set(known))))
+            yield f"case {index} followed {odd}, which is no reading of this card"
         elif len(known) > 1 and differing == 0:
             if not followed:
                 yield f"case {index} has all bits as predicted, and by which reading is not said"

@@ -74,7 +74,8 @@ def provenance(subject: Subject) -> Iterator[str]:
             yield f"attested: driver {told['driver']} with {what} {number}, which needs {oldest} or newer"
     for words, known in CARDS.items():
         if re.search(words, told["device"]) and known != capability:
-            yield f"attested: {short(told['device'])} of compute capability {dotted(capability)}, it has {dotted(known)}"
+            said = f"of compute capability {dotted(capability)}, it has {dotted(known)}"
+            yield f"attested: {short(told['device'])} {said}"
 
 
 def expected_vectors(rule: Arithmetic, k: int) -> list[str]:
@@ -114,7 +115,10 @@ def identification(subject: Subject) -> Iterator[str]:
         yield f"the vector {short(odd)} is {'missing' if odd in due else 'not one of them'}"
     elif subject.arithmetic and all(rule.block for _, rule in subject.arithmetic) and not matching(subject):
         known = " or ".join(name for name, _ in subject.arithmetic)
-        expected = dict(zip(due, (x for k in (8, 16) for x in expected_vectors(subject.arithmetic[0][1], k)), strict=False))
+        nearest = subject.arithmetic[0][1]
+        expected = {
+            name: bits for k in (8, 16) for name, bits in zip(names(k), expected_vectors(nearest, k), strict=True)
+        }
         odd = next(key for key in due if expected[key] != found["vectors"][key])
         yield f"vector {odd} gave {found['vectors'][odd]}, {known} gives {expected[odd]}"
     if not subject.card:
