@@ -1,9 +1,9 @@
 """Checks a record without a card; `verify_command` is the command.
 
 The bytes are untrusted. The file is read once, up to a limit; nothing that it names is opened; nothing is written but
-compiled kernels of this checkout into the build cache. First come the cheap rules (`rules.TABLE`), which report together; then,
-if they all hold, the rows that the record shows are computed again (`rules.rows`). At last the gate says what the
-record would open. What a record can and cannot prove: docs/record.md.
+compiled kernels of this checkout into the build cache. First come the cheap rules (`rules.TABLE`), which report
+together; then, if they all hold, the rows that the record shows are computed again (`rules.rows`). At last the gate says
+what the record would open. What a record can and cannot prove: docs/record.md.
 """
 
 from __future__ import annotations

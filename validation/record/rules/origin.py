@@ -85,12 +85,16 @@ def expected_vectors(rule: Arithmetic, k: int) -> list[str]:
     return [f"{int(x):08x}" for x in bits.reshape(-1)]
 
 
+def _answers(rule: Arithmetic) -> dict[str, str]:
+    return {name: bits for k in (8, 16) for name, bits in zip(names(k), expected_vectors(rule, k), strict=True)}
+
+
 def matching(subject: Subject) -> set[str]:
     """The readings of the card (or of lanes) that give all vectors that the record shows."""
     found = subject.record["identification"]["vectors"]
     held = set()
     for name, rule in subject.arithmetic:
-        due = {key: bits for k in (8, 16) for key, bits in zip(names(k), expected_vectors(rule, k), strict=True)}
+        due = _answers(rule)
         if all(due.get(key) == bits for key, bits in found.items()):
             held.add(name)
     return held

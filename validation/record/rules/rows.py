@@ -91,8 +91,9 @@ class Recomputed:
             return
         rows = [self._row(case, shown) for shown in self._shown.get(index, [])]
         self.rows += len(rows)
-        yield from self._numbers(path, case, item, inputs, rows)
-        if self.predictor is not None and self.subject.arithmetic:
+        wrong = list(self._numbers(path, case, item, inputs, rows))
+        yield from wrong
+        if not wrong and self.predictor is not None and self.subject.arithmetic:
             yield from self._bits(path, item, inputs, rows)
 
     def _row(self, case: Case, shown: dict[str, Any]) -> Row:
@@ -153,10 +154,8 @@ class Recomputed:
         got = reference.out.astype(np.float32)
         got[at, row.head] = row.got
         check = certified("numbers", got, limit, enclosures)
-        if check.verdict is Verdict.EXCEEDS:
+        if not check.verdict.passes:
             yield "numbers", f"row {row.row}: {check.reason}"
-        elif not check.verdict.passes:
-            raise CannotCheckError(f"{path.name} {case.brief()}: {check.reason}")
 
     def _bits(self, path: Path, item: dict[str, Any], inputs: Inputs, rows: list[Row]) -> Iterator[tuple[str, str]]:
         """Every bit as predicted, by one reading for all cases."""
