@@ -26,8 +26,11 @@ DEEPEST = 12
 #: Digits of a number: all below 2**53 have at most 16.
 DIGITS = 16
 LARGEST_NUMBER = (1 << 53) - 1
-#: A whole string, so that brackets in it do not count, or a bracket.
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+#: Values a record may hold, lists and objects among them: one of the full profile over all paths has below 200,000.
+MOST_VALUES = 400_000
+#: A whole string, so that brackets in it do not count, or a bracket. Possessive, and content with a string that never
+#: ends: a search that began anew at each quote in it would take the square of its length.
+_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?|[\[\]{}]', re.DOTALL)
 
 
 class RecordError(StrataError):
@@ -73,11 +76,17 @@ def read(file: FilePath) -> bytes:
 def decode(data: bytes) -> dict[str, Any]:
     """The value of canonical bytes. Raises RecordError with rule size, json or canonical.
 
-    Checked before anything is built from the text: length, nesting, encoding. While it is built: duplicate keys,
+    Checked before anything is built from the text: length, number of values, nesting, encoding. While it is built: duplicate keys,
     numbers that are not whole or too long, NaN and infinities. Afterwards: that writing it again gives these bytes.
     """
     if len(data) > LARGEST:
         raise RecordError("size", f"{len(data):,} bytes, expected at most {LARGEST:,}")
+    # Each value but the first of its list or object has a comma before it, and text holds few; each bracket ends and
+    # each key and text has two quotes. Counting bytes takes no time, and bounds that of all that follows.
+    counts = {mark: data.count(mark) for mark in (b",", b"[", b"{", b"]", b"}", b'"')}
+    values = counts[b","] + counts[b"["] + counts[b"{"]
+    if values > MOST_VALUES or counts[b'"'] > 4 * MOST_VALUES or counts[b"]"] + counts[b"}"] > MOST_VALUES:
+        raise RecordError("size", f"it holds more than {MOST_VALUES:,} values, which no record does")
     _shallow(data)
     try:
         value = json.loads(

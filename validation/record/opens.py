@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from strata.device import LANES, named
 from strata.gates import evidence, gate
-from strata.gates.policy import POLICY
+from strata.gates.policy import POLICY, Policy
 from strata.gates.record import of_value
 from strata.gates.sources import of_path
 from validation.record.rules.subject import Subject
@@ -23,7 +23,7 @@ class Opens:
     reason: str
 
 
-def opens(name: str, subject: Subject) -> list[Opens]:
+def opens(name: str, subject: Subject, policy: Policy = POLICY) -> list[Opens]:
     """One line a path. name: of the record. Raises RecordProblem when the gate cannot read it.
 
     Asked for the device that made the record where the path serves it, else for the oldest one that it serves.
@@ -31,10 +31,10 @@ def opens(name: str, subject: Subject) -> list[Opens]:
     record = of_value(dict(subject.record), name, local=False)
     found = []
     for path in subject.paths:
-        lowest, highest = POLICY.rules[path.tier].serves
+        lowest, highest = policy.rules[path.tier].serves
         made = subject.capability
         device = named(made if made is not None and lowest <= made <= highest else lowest)
         kind, _ = evidence.kind(record, path)
-        decision = gate.decide(path, device if subject.card else LANES, of_path(path), [record])
+        decision = gate.decide(path, device if subject.card else LANES, of_path(path), [record], policy)
         found.append(Opens(path.name, kind.value, decision.open, decision.reason))
     return found

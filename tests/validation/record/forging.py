@@ -1,9 +1,10 @@
 """Carries out the table of forgeries, fixtures/records/forgeries.json, on the base records beside it.
 
-A forgery's `steps` edit a base as RFC 6902 says, and by three more operations: `flip` a bit of hex digits, `show` other
-rows for the first case, `fill` a list. A path ending in `*` means every item. `sign` says what the forger makes good
-afterwards: `outputs` (Merkle roots of the rows), `plan`, `root`, `challenge`. `after` edits once more. `bytes` edits the
-canonical bytes at last; `raw` gives all bytes. The file is called by its digest unless `file` says otherwise.
+A forgery's `steps` edit a base as RFC 6902 says, and by four more operations: `flip` a bit of hex digits, `show` other
+rows for the first case, `fill` a list, `take` the same place of another base. A path ending in `*` means every item.
+`sign` says what the forger makes good afterwards: `outputs` (Merkle roots of the rows), `plan`, `root`, `challenge`.
+`after` edits once more. `bytes` edits the canonical bytes at last; `raw` gives all bytes. The file is called by its
+digest unless `file` says otherwise.
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ def apply(document: Any, step: dict[str, Any]) -> None:
     """One step. Raises KeyError or IndexError for a place that is not there."""
     if step["op"] == "show":
         document["rows"][0] = document["others"][step["of"]]
+        return
+    if step["op"] == "take":
+        value = _at(base(step["base"]), _parts(step["path"]))
+        apply(document, {"op": "replace", "path": step["path"], "value": value})
         return
     if step["path"].endswith("/*"):
         holder = _at(document, _parts(step["path"])[:-1])
