@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strata.executors.base import StrataError
+from strata.executors.base import ExecutorUnavailable, StrataError
 
 #: Compute capabilities, times ten, that the two pinned compilers know, by CUDA major: for devices that are not here.
 PINNED_ARCHS = {
@@ -15,8 +15,9 @@ PINNED_ARCHS = {
 
 @dataclass(frozen=True)
 class Device:
-    """name: as the driver gives it; capability: times ten, None where kernels run on the CPU (lanes); driver: the
-    newest CUDA version its driver runs; compiler: CUDA major of the NVRTC at hand; archs: capabilities it knows."""
+    """name: as the driver gives it, in printable ASCII; capability: times ten, None where kernels run on the CPU
+    (lanes); driver: the newest CUDA version its driver runs; compiler: CUDA major of the NVRTC at hand; archs: the
+    capabilities that it knows."""
 
     name: str
     capability: int | None
@@ -69,7 +70,10 @@ def named(capability: int) -> Device:
 
 
 def this_machine(index: int = 0) -> Device:
-    """Card number `index` of this machine. Raises ExecutorUnavailable saying why there is none, or no compiler."""
+    """Card number `index` of this machine, with the compiler that the cuda executor would take, if there is one.
+
+    Raises ExecutorUnavailable saying why there is no card, StrataError for an index past the last one.
+    """
     from strata.executors.cuda.card import Card
     from strata.executors.cuda.driver import find_driver
     from strata.executors.cuda.environment import import_cupy
@@ -79,6 +83,11 @@ def this_machine(index: int = 0) -> Device:
     cupy = import_cupy(driver)
     if not 0 <= index < driver.devices:
         raise StrataError(f"device {index}: this machine has {driver.devices}, counted from 0")
-    nvrtc = load_nvrtc((12,) if driver.extra == "cuda12x" else (13, 12))
     card = Card(cupy, index)
-    return Device(card.title, card.capability, driver.cuda, int(nvrtc.release.partition(".")[0]), nvrtc.archs)
+    # A record holds printable ASCII alone, and its device is compared with this name.
+    name = "".join(char if char.isascii() and char.isprintable() else "?" for char in card.title)[:120]
+    try:
+        nvrtc = load_nvrtc((12,) if driver.extra == "cuda12x" else (13, 12))
+    except ExecutorUnavailable:
+        return Device(name, card.capability, driver.cuda)
+    return Device(name, card.capability, driver.cuda, int(nvrtc.release.partition(".")[0]), nvrtc.archs)

@@ -79,9 +79,12 @@ def parser() -> argparse.ArgumentParser:
     more.add_argument(
         "--record",
         type=FilePath,
+        nargs="?",
+        const=recording.DIRECTORY,
         metavar="DIR",
-        help=f"make a record of the run there, DIR/<sha256>.json: the profile (default: {recording.PROFILE}) and the "
-        "required sizes, on a card with all bits predicted where a compiler exists; run.json goes there too",
+        help=f"make a record of the run, DIR/<sha256>.json (DIR: {recording.DIRECTORY}): the profile (default: "
+        f"{recording.PROFILE}) and the required sizes, on a card with all bits predicted where a compiler exists; "
+        "run.json goes there too",
     )
     fuzz.add_arguments(
         commands.add_parser(

@@ -54,7 +54,7 @@ def kind(record: Record, path: Path) -> tuple[Kind, str]:
             )
         if code is None:
             return Kind.SURROGATE, (
-                f"surrogate: {who} ran {image.loaded}, compiled by a driver, which is no evidence for machine code"
+                f"surrogate: {who} ran {image.loaded}, compiled for {image.arch}, which is no evidence for machine code"
             )
         if code // 10 != record.capability // 10 or code > record.capability:
             return Kind.SURROGATE, f"surrogate: {who} says {image.loaded} ran on compute capability {at}, which cannot"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from strata.device import LANES, PINNED_ARCHS, Device, dotted, named
-from strata.executors.base import StrataError
+from strata.device import LANES, PINNED_ARCHS, Device, dotted, named, this_machine
+from strata.executors.base import ExecutorUnavailable, StrataError
+from strata.executors.cuda import driver, environment, nvrtc
+from strata.executors.cuda.driver import Driver
 from strata.executors.cuda.nvrtc import load_nvrtc
+from tests.strata.executors.fake_cupy import FakeCard
 
 
 @pytest.mark.parametrize(
@@ -49,9 +54,44 @@ def test_a_named_device_has_a_compiler_that_knows_it() -> None:
 @pytest.mark.parametrize("major", PINNED_ARCHS)
 def test_the_table_is_what_the_pinned_compiler_says(major: int) -> None:
     try:
-        nvrtc = load_nvrtc((major,))
+        library = load_nvrtc((major,))
     except StrataError as error:
         pytest.skip(str(error))
-    if not nvrtc.pinned:
-        pytest.skip(f"NVRTC {nvrtc.version} is not a pinned one")
-    assert nvrtc.archs == PINNED_ARCHS[major]
+    if not library.pinned:
+        pytest.skip(f"NVRTC {library.version} is not a pinned one")
+    assert library.archs == PINNED_ARCHS[major]
+
+
+@pytest.mark.parametrize(("cuda", "majors"), [((12, 4), (12,)), ((13, 0), (13, 12))])
+def test_this_machine_is_its_card_and_the_compiler_that_the_executor_takes(
+    cuda: tuple[int, int], majors: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def load(wanted: tuple[int, ...]) -> SimpleNamespace:
+        asked.append(wanted)
+        return SimpleNamespace(release=f"{wanted[0]}.9", archs=(75, 80))
+
+    monkeypatch.setattr(driver, "find_driver", lambda: Driver("", cuda, "580.95.05", 1))
+    monkeypatch.setattr(environment, "import_cupy", lambda found: FakeCard(75).module)
+    monkeypatch.setattr(nvrtc, "load_nvrtc", load)
+    assert this_machine() == Device("Fake card", 75, cuda, majors[0], (75, 80))
+    assert asked == [majors]
+    with pytest.raises(StrataError, match="device 1: this machine has 1, counted from 0"):
+        this_machine(1)
+
+
+def test_a_card_without_a_compiler_is_a_card_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(wanted: tuple[int, ...]) -> None:
+        raise ExecutorUnavailable("no NVRTC")
+
+    monkeypatch.setattr(driver, "find_driver", lambda: Driver("", (13, 0), "580.95.05", 1))
+    monkeypatch.setattr(environment, "import_cupy", lambda found: FakeCard(75).module)
+    monkeypatch.setattr(nvrtc, "load_nvrtc", load)
+    assert this_machine() == Device("Fake card", 75, (13, 0))
+
+
+def test_no_card_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "find_driver", lambda: Driver("no NVIDIA driver here"))
+    with pytest.raises(ExecutorUnavailable, match="no NVIDIA driver here"):
+        this_machine()

@@ -152,6 +152,12 @@ def test_devices_that_nobody_has_seen(capability: int, path: str, target: str) -
         assert f"no machine code for compute capability {dotted(capability)}" in served.reason
 
 
+def test_machine_code_below_the_tier_does_not_serve_it() -> None:
+    """sm_72 code runs on 7.5, but cannot hold Turing's instructions."""
+    served = serve("prompt_attention", "fp16", Device("x", 75, (13, 0), 12, (70, 72)), Switches(), open_gate)
+    assert (served.path, served.target, served.cause) == ("decode_attention/fp16/simt", "sm_72", "compiler")
+
+
 def test_a_refusal_names_record_and_command() -> None:
     """In one line, with the path that would have served."""
     switches = read({PROMPT_Q4_TC: "1"})

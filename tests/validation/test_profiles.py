@@ -109,3 +109,17 @@ def test_entries_can_be_kept_to_modes() -> None:
     assert {job.path.mode for job in jobs} == {"int8"}
     assert {job.flavor for job in jobs} == {"fast"}
     assert PATHS["prompt_attention/int8/sm75"] in {job.path for job in jobs}
+
+
+@pytest.mark.parametrize("profile", profiles.PROFILES)
+def test_a_record_plans_each_case_once_on_every_path_and_the_required_sizes(profile: str) -> None:
+    paths = select("prompt_attention/*/sm75")
+    jobs = profiles.record_plan(paths, profile, 3)
+    pairs = [(job.path.name, job.case.text()) for job in jobs]
+    assert len(set(pairs)) == len(pairs)
+    usual = {(job.path.name, job.case.text()) for job in profiles.plan(paths, profiles.LISTS[profile](3), False)}
+    sizes = {(path.name, entry.case.text()) for path in paths for entry in profiles.required(3)}
+    assert set(pairs) == usual | sizes
+    assert len(sizes) == 2 * len(paths)
+    on_lanes = profiles.record_plan(paths, profile, 3, lanes=True)
+    assert [(job.path.name, job.case.text()) for job in on_lanes] == pairs

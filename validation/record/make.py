@@ -14,7 +14,8 @@ from typing import Any
 import jsonschema
 
 import strata
-from strata.executors.base import KERNELS, Image, StrataError, iter_include, source_digests
+from strata.executors.base import KERNELS, Image, StrataError, source_digests
+from strata.gates.sources import included
 from validation.record import challenge, merkle
 from validation.record.canonical import bits_of, decode, encode, name_of
 from validation.record.evidence import Evidence, leaves
@@ -147,7 +148,6 @@ class _Images:
 
     def index(self, image: Image, loaded: str) -> int:
         kernel = image.kernel
-        headers = [f"include/{header.name}" for header in iter_include()]
         one = {
             "entry": kernel.entry,
             "defines": [[name, value] for name, value in kernel.defines],
@@ -156,7 +156,7 @@ class _Images:
             "options": list(image.options),
             "compiler": printable(image.compiler, 160),
             "digest": image.digest,
-            "sources": [f"{kernel.source}.cu", *headers],
+            "sources": included(f"{kernel.source}.cu"),
             "figures": {name: int(value) for name, value in image.figures.items()},
         }
         if one not in self.found:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from strata.executors.base import StrataError
+from strata.gates import records
 from strata.kernels.paths import Path
 from validation.record.evidence import Keeper
 from validation.record.identify import identification
@@ -19,6 +20,8 @@ from validation.stations import Stations
 
 #: The profile of a record when none is named.
 PROFILE = "standard"
+#: Where the record goes when no directory is named.
+DIRECTORY = FilePath("parity")
 OPERATION = "prompt_attention"
 #: Options that ask for other cases than a verifier can plan again from profile, seed and paths.
 _OTHER_CASES = ("case", "recipe", "context", "queries", "capture")
@@ -41,6 +44,21 @@ def refuse_other_paths(paths: Sequence[Path]) -> None:
             raise StrataError(
                 f"--record is of {OPERATION} paths and {path.name} is selected: expected e.g. --paths '{OPERATION}/*'"
             )
+
+
+def keep_here(made: Mapping[str, Any]) -> str:
+    """Put a record where the gate of this machine looks for its own; returns a few words on that.
+
+    A run that passed is not made to fail by it: where nothing can be written, the words say so.
+    """
+    folder = records.directory()
+    if folder is None:
+        return "not kept for this machine: no home directory is known"
+    try:
+        write(made, folder)
+    except StrataError as error:
+        return f"not kept for this machine: {error}"
+    return "kept for this machine, `strata gate` shows what it opens here"
 
 
 class Recording:
@@ -78,7 +96,7 @@ class Recording:
         if self._stations.lanes:
             return f"{said}: simulated on the CPU, which is evidence for no card"
         left = "" if predicted else "; its bits were not predicted here, which is left to the verifier"
-        return f"{said}: {len(results)} cases{left}"
+        return f"{said}: {len(results)} cases{left}; {keep_here(made)}"
 
     def __enter__(self) -> Recording:
         with_keeper = self.keeper.__enter__()

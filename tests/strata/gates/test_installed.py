@@ -1,0 +1,66 @@
+"""The gate over files on disk: an edit closes exactly what it touches."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from strata.device import Device
+from strata.executors.base import KERNELS, source_digests
+from strata.gates.gate import COMMAND
+from strata.gates.installed import InstalledGate
+from strata.gates.policy import NEWEST, POLICY, Policy, Rule
+from strata.gates.sources import of_path
+from strata.kernels.paths import PATHS
+from tests.strata.gates import builder
+from tests.strata.gates.builder import HOPPER, TURING
+
+T4, H200 = Device("NVIDIA T4", 75), Device("NVIDIA H200", 90)
+#: Asks a record of every tier, so that every path can be closed.
+ANYTHING = Policy(dict.fromkeys(("sm75", "sm80", "simt"), Rule((0, NEWEST), (0, NEWEST))), required=())
+
+
+def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: Path) -> None:
+    """Every file against every path. Under the policy only prompt attention needs records; under the other, all do."""
+    cards = {"sm75": TURING, "sm80": HOPPER, "simt": HOPPER}
+    accepted = tmp_path / "records"
+    for tier, card in cards.items():
+        builder.write(builder.value([name for name, path in PATHS.items() if path.tier == tier], card), accepted)
+    copy = tmp_path / "kernels"
+    shutil.copytree(KERNELS, copy)
+    environ = {"STRATA_STATE_DIR": str(tmp_path / "state")}
+
+    def opened(policy: Policy) -> set[str]:
+        gate = InstalledGate(environ, accepted, copy, policy)
+        assert gate.store.problems == ()
+        devices = {"sm75": T4, "sm80": H200, "simt": H200}
+        return {name for name, path in PATHS.items() if gate(path, devices[path.tier]).open}
+
+    assert opened(POLICY) == opened(ANYTHING) == set(PATHS)
+    closed_by: dict[str, frozenset[str]] = {}
+    for file in source_digests():
+        whole = (copy / file).read_bytes()
+        middle = len(whole) // 2
+        (copy / file).write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+        closed_by[file] = frozenset(set(PATHS) - opened(ANYTHING))
+        assert closed_by[file] == {name for name, path in PATHS.items() if file in of_path(path).files}
+        assert set(PATHS) - opened(POLICY) == {name for name in closed_by[file] if PATHS[name].tier != "simt"}
+        (copy / file).write_bytes(whole)
+        assert opened(ANYTHING) == set(PATHS)
+    # What it comes to, written out: the test must not follow the code that it tests.
+    operations = {file: {name.partition("/")[0] for name in names} for file, names in closed_by.items()}
+    every = {"prompt_attention", "decode_attention", "kv_pack"}
+    assert operations == {
+        **{f"{operation}.cu": {operation} for operation in every},
+        "include/exp2.cuh": {"prompt_attention", "decode_attention"},
+        "include/kv_format.cuh": every,
+        "include/ptx.cuh": every,
+        "include/vocabulary.cuh": every,
+    }
+
+
+def test_kernels_that_cannot_be_read_lock_the_path(tmp_path: Path) -> None:
+    gate = InstalledGate({"STRATA_STATE_DIR": str(tmp_path)}, tmp_path, tmp_path)
+    decision = gate(PATHS["prompt_attention/q4_0/sm75"], T4)
+    assert decision.reason == "locked: prompt_attention.cu cannot be read: No such file or directory"
+    assert COMMAND in decision.way
