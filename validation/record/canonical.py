@@ -76,8 +76,9 @@ def read(file: FilePath) -> bytes:
 def decode(data: bytes) -> dict[str, Any]:
     """The value of canonical bytes. Raises RecordError with rule size, json or canonical.
 
-    Checked before anything is built from the text: length, number of values, nesting, encoding. While it is built: duplicate keys,
-    numbers that are not whole or too long, NaN and infinities. Afterwards: that writing it again gives these bytes.
+    Checked before anything is built from the text: length, number of values, nesting, encoding. While it is built:
+    duplicate keys, numbers that are not whole or too long, NaN and infinities. Afterwards: that writing it again gives
+    these bytes.
     """
     if len(data) > LARGEST:
         raise RecordError("size", f"{len(data):,} bytes, expected at most {LARGEST:,}")
