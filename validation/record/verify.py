@@ -9,8 +9,7 @@ says what the record would open. What a record can and cannot prove: docs/record
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -24,18 +23,18 @@ from strata.gates.record import RecordProblem
 from validation.record import canonical
 from validation.record.canonical import RecordError
 from validation.record.opens import Opens, opens
+from validation.record.recompute import Predictor, recompute
 from validation.record.rules import TABLE
-from validation.record.rules.compiled import kernel_of
-from validation.record.rules.rows import Recomputed, Refusal
+from validation.record.rules.rows import Refusal
 from validation.record.rules.subject import SHOWN, Planner, Subject, short, standard_plan
-from validation.report.progress import Reporter
 
 SCHEMA_FILE = KERNELS.parent / "gates" / "record.schema.json"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """name: SHA-256 of the bytes; refusals: none when it is accepted; notes: what was and what was not checked."""
+    """name: SHA-256 of the bytes; refusals: none when it is accepted; notes: what was and what was not checked;
+    with_bits: whether the bits of its rows were predicted."""
 
     name: str
     refusals: tuple[Refusal, ...] = ()
@@ -64,10 +63,6 @@ class Outcome:
             return [f"REFUSED {refusal.rule}: {refusal.reason}" for refusal in self.refusals]
         said = [f"{self.title} {self.name}", *self.notes]
         return said + [f"{item.path}: {item.kind}; {item.reason}" for item in self.gate]
-
-
-#: Opens lanes that follow a rule, by its name. Raises ExecutorUnavailable where lanes cannot run.
-Predictor = Callable[[str], Executor]
 
 
 @cache
@@ -125,41 +120,25 @@ def cheap(subject: Subject) -> list[Refusal]:
 
 def _recompute(name: str, subject: Subject, predictor: Predictor | None, console: Console) -> Outcome:
     known = bool(subject.arithmetic)
-    if predictor is not None and known:
-        _prebuild(subject, predictor)
-    rows = Recomputed(subject, predictor if known else None)
-    with Reporter(console, len(subject.pairs)) as reporter:
-        for index, (path, case) in enumerate(subject.pairs):
-            rows.case(index)
-            reporter.finished(f"{path.name} {case.recipe}", "")
-            if len(rows.refusals) >= SHOWN:  # what a forger's other rows look like is not worth the time
-                break
-    if rows.refusals:
-        return Outcome(name, tuple(rows.refusals[:SHOWN]))
+    total = recompute(subject, predictor if known else None, console)
+    if total.refusals:
+        return Outcome(name, total.refusals[:SHOWN])
     try:
         made = opens(name, subject)
     except RecordProblem as problem:
         return Outcome(name, (Refusal("gate", str(problem)),))
     notes = [
-        f"{rows.rows} rows of {len(subject.pairs)} cases are within their bounds of FP64,"
-        f" {rows.enclosed} outputs within those of their true value"
+        f"{total.rows} rows of {len(subject.pairs)} cases are within their bounds of FP64,"
+        f" {total.enclosed} outputs within those of their true value"
     ]
     if not known:
         notes.append("their bits were not predicted: no rule is established for this card")
-    elif predictor is None:
+    elif total.followed is None:
         notes.append("their bits were not predicted: the verifier was told not to")
     else:
-        notes.append(f"their bits are those of {' and '.join(sorted(rows.followed or ()))}")
+        notes.append(f"their bits are those of {' and '.join(sorted(total.followed))}")
     notes.append(f"attested and not proved: {_attested(subject)}")
-    return Outcome(name, (), tuple(notes), tuple(made), not known or predictor is not None)
-
-
-def _prebuild(subject: Subject, predictor: Predictor) -> None:
-    """Compile every kernel that rows will need, on all cores. Raises ExecutorUnavailable without a compiler."""
-    executor = predictor(subject.arithmetic[0][0])
-    kernels = dict.fromkeys(kernel_of(path, case.group) for path, case in subject.pairs)
-    with ThreadPoolExecutor() as workers:
-        list(workers.map(executor.build, kernels))
+    return Outcome(name, (), tuple(notes), tuple(made), total.followed is not None)
 
 
 def _attested(subject: Subject) -> str:

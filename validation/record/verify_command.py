@@ -39,7 +39,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     else:
         for line in outcome.lines():
             console.print(line, markup=False, highlight=False, soft_wrap=True)
-        console.print(f"{time.perf_counter() - began:.0f} s", markup=False)
+        left = "" if outcome.accepted else "a refused record opens nothing; "
+        console.print(f"{left}{time.perf_counter() - began:.0f} s", markup=False)
     return ACCEPTED if outcome.accepted else REFUSED
 
 

@@ -142,6 +142,8 @@ def test_a_card_without_a_rule_is_judged_by_numbers_alone() -> None:
     sign(document, ["root", "challenge"])
     outcome = examined(document["record"])
     assert outcome.accepted, outcome.lines()
+    # Who names such a card gets by without bits, so the verdict itself says that they were not looked at.
+    assert outcome.title == "ACCEPTED without bits"
     assert "their bits were not predicted: no rule is established for this card" in outcome.notes
 
 
