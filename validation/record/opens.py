@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strata.device import LANES, named
+from strata.device import named
 from strata.gates import evidence, gate
 from strata.gates.policy import POLICY, Policy
 from strata.gates.record import of_value
@@ -35,6 +35,6 @@ def opens(name: str, subject: Subject, policy: Policy = POLICY) -> list[Opens]:
         made = subject.capability
         device = named(made if made is not None and lowest <= made <= highest else lowest)
         kind, _ = evidence.kind(record, path)
-        decision = gate.decide(path, device if subject.card else LANES, of_path(path), [record], policy)
+        decision = gate.decide(path, device, of_path(path), [record], policy)
         found.append(Opens(path.name, kind.value, decision.open, decision.reason))
     return found
