@@ -27,7 +27,7 @@ TABLE = (
     Rule("provenance", origin.provenance),
     Rule("plan", plan.plan),
     Rule("rows", plan.rows, ("plan",)),
-    Rule("images", compiled.images, ("plan",)),
+    Rule("images", compiled.images, ("plan", "provenance")),
     Rule("witness", compiled.witness, ("plan", "images")),
     Rule("checks", judged.checks, ("plan", "rows")),
     Rule("passed", judged.passed, ("plan", "checks")),

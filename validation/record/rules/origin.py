@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from strata.device import PINNED_ARCHS, dotted
 from strata.executors.lanes.rules import Rule as Arithmetic
-from strata.gates.sources import included
 from validation.record.identify import INPUTS, SPECIAL, instructions, names
 from validation.record.rules.subject import Subject, short
 from validation.tensorcore import Params, mma
@@ -32,10 +31,9 @@ CARDS = {
 
 
 def sources(subject: Subject) -> Iterator[str]:
-    """Every kernel source is the one of this checkout, and all that the paths are made of are named."""
+    """Every kernel source of this checkout is named, and is the same."""
     held = subject.record["sources"]
-    needed = {name for path in subject.paths for name in included(f"{path.operation}.cu")}
-    for name in sorted(needed - set(held)):
+    for name in sorted(set(subject.sources) - set(held)):
         yield f"{name} is not named"
     for name, digest in sorted(held.items()):
         if name not in subject.sources:

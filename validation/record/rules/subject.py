@@ -102,12 +102,6 @@ class Subject:
         return ((str(self.record["provenance"]["rule"]), self.lanes_rule),) if self.lanes_rule else ()
 
 
-def some(reasons: Sequence[str]) -> list[str]:
-    """The first reasons, and how many more there are."""
-    rest = len(reasons) - SHOWN
-    return [*reasons[:SHOWN], f"and {rest} more"] if rest > 0 else list(reasons)
-
-
 def short(text: object, most: int = 90) -> str:
     """Untrusted text for a line: printable ASCII (`decode` refused the rest), cut."""
     said = str(text)
