@@ -59,17 +59,18 @@ def read(file: FilePath) -> bytes:
     """The bytes of a file. Raises RecordError: rule `file` when there is no such plain file, `size` when it is too
     large. A link is not followed, and a pipe or device, which could keep a reader waiting, is not read.
     """
+    shown = ascii(file.name)[1:-1][:80]
     flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
     try:
         with os.fdopen(os.open(file, flags), "rb") as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-                raise RecordError("file", f"{file.name} is not a plain file")
+                raise RecordError("file", f"{shown} is not a plain file")
             # One byte past the limit tells; a claim of more is never read.
             data = opened.read(LARGEST + 1)
     except OSError as error:
-        raise RecordError("file", f"{file.name} cannot be read: {error.strerror}") from error
+        raise RecordError("file", f"{shown} cannot be read: {error.strerror}") from error
     if len(data) > LARGEST:
-        raise RecordError("size", f"{file.name} has more than {LARGEST:,} bytes, which no record has")
+        raise RecordError("size", f"{shown} has more than {LARGEST:,} bytes, which no record has")
     return data
 
 
@@ -136,7 +137,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise RecordError("json", f"the key {twice[:80]!r} occurs twice")
+        raise RecordError("json", f"the key {twice[:80]!a} occurs twice")
     return found
 
 
