@@ -203,8 +203,8 @@ def _fields(schema: Any) -> Iterator[str]:
 
 def test_every_field_is_in_the_documentation() -> None:
     page = Path(__file__).resolve().parents[3] / "docs" / "record.md"
-    prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    named = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]+)`", prose))))
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    named = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]+)`", text))))
     fields = set(_fields(json.loads(SCHEMA_FILE.read_text())))
     assert len(fields) > 40
     assert fields - named == set()
