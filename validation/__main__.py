@@ -20,7 +20,7 @@ from validation.controls import proof
 from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
 from validation.recipes import RECIPES
-from validation.record import recording
+from validation.record import recording, verify_command
 from validation.settings import PREDICT
 
 COULD_NOT_RUN = 2
@@ -114,6 +114,9 @@ def parser() -> argparse.ArgumentParser:
             "ledger", help="how much of their bounds the kernels use", description=ledger_command.__doc__
         )
     )
+    verify_command.add_arguments(
+        commands.add_parser("verify", help="check a record without a card", description=verify_command.__doc__)
+    )
     commands.add_parser("controls", help="wrong numbers, kernels, data and runs that the harness must refuse")
     commands.add_parser("paths", help="list every path with its baseline")
     commands.add_parser("recipes", help="list every recipe with its motivation")
@@ -154,6 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return soak.run(options, console)
         if options.command == "ledger":
             return ledger_command.run(options, console)
+        if options.command == "verify":
+            return verify_command.run(options, console)
         if options.command == "controls":
             return proof.run(console)
         return _list(options.command, console)

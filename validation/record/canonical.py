@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import stat
 import struct
 from pathlib import Path as FilePath
 from typing import Any, NoReturn
@@ -24,8 +26,11 @@ DEEPEST = 12
 #: Digits of a number: all below 2**53 have at most 16.
 DIGITS = 16
 LARGEST_NUMBER = (1 << 53) - 1
-#: A whole string, so that brackets in it do not count, or a bracket.
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+#: Values a record may hold, lists and objects among them: one of the full profile over all paths has below 200,000.
+MOST_VALUES = 400_000
+#: A whole string, so that brackets in it do not count, or a bracket. Possessive, and content with a string that never
+#: ends: a search that began anew at each quote in it would take the square of its length.
+_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?|[\[\]{}]', re.DOTALL)
 
 
 class RecordError(StrataError):
@@ -51,26 +56,39 @@ def name_of(data: bytes) -> str:
 
 
 def read(file: FilePath) -> bytes:
-    """The bytes of a file, when it is a plain file that is not too large. Raises RecordError otherwise."""
+    """The bytes of a file. Raises RecordError: rule `file` when there is no such plain file, `size` when it is too
+    large. A link is not followed, and a pipe or device, which could keep a reader waiting, is not read.
+    """
+    shown = ascii(file.name)[1:-1][:80]
+    flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
     try:
-        with file.open("rb") as opened:
+        with os.fdopen(os.open(file, flags), "rb") as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise RecordError("file", f"{shown} is not a plain file")
             # One byte past the limit tells; a claim of more is never read.
             data = opened.read(LARGEST + 1)
     except OSError as error:
-        raise RecordError("size", f"{file.name} cannot be read: {error.strerror}") from error
+        raise RecordError("file", f"{shown} cannot be read: {error.strerror}") from error
     if len(data) > LARGEST:
-        raise RecordError("size", f"{file.name} has more than {LARGEST:,} bytes, which no record has")
+        raise RecordError("size", f"{shown} has more than {LARGEST:,} bytes, which no record has")
     return data
 
 
 def decode(data: bytes) -> dict[str, Any]:
     """The value of canonical bytes. Raises RecordError with rule size, json or canonical.
 
-    Checked before anything is built from the text: length, nesting, encoding. While it is built: duplicate keys,
-    numbers that are not whole or too long, NaN and infinities. Afterwards: that writing it again gives these bytes.
+    Checked before anything is built from the text: length, number of values, nesting, encoding. While it is built:
+    duplicate keys, numbers that are not whole or too long, NaN and infinities. Afterwards: that writing it again gives
+    these bytes.
     """
     if len(data) > LARGEST:
         raise RecordError("size", f"{len(data):,} bytes, expected at most {LARGEST:,}")
+    # Each value but the first of its list or object has a comma before it, and text holds few; each bracket ends and
+    # each key and text has two quotes. Counting bytes takes no time, and bounds that of all that follows.
+    counts = {mark: data.count(mark) for mark in (b",", b"[", b"{", b"]", b"}", b'"')}
+    values = counts[b","] + counts[b"["] + counts[b"{"]
+    if values > MOST_VALUES or counts[b'"'] > 4 * MOST_VALUES or counts[b"]"] + counts[b"}"] > MOST_VALUES:
+        raise RecordError("size", f"it holds more than {MOST_VALUES:,} values, which no record does")
     _shallow(data)
     try:
         value = json.loads(
@@ -119,7 +137,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise RecordError("json", f"the key {twice[:80]!r} occurs twice")
+        raise RecordError("json", f"the key {twice[:80]!a} occurs twice")
     return found
 
 

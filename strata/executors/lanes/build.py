@@ -35,8 +35,9 @@ FLAVOR_FLAGS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# -ffp-contract=off: a*b+c keeps its two roundings, as --fmad=false does on the device.
-_FLAGS = (
+#: What every flavor is compiled with. -ffp-contract=off: a*b+c keeps its two roundings, as --fmad=false does on the
+#: device.
+FLAGS = (
     "-std=c++20",
     "-march=native",
     "-ffp-contract=off",
@@ -135,7 +136,7 @@ def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
     """
     files = _snapshot(kernel)
     defines = tuple(f"-D{name}={value}" for name, value in kernel.defines)
-    options = (*_FLAGS, *FLAVOR_FLAGS[flavor], *defines)
+    options = (*FLAGS, *FLAVOR_FLAGS[flavor], *defines)
     parts: list[str | bytes] = []
     for file, content in files.items():
         parts += [file, content]

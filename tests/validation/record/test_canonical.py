@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from validation.record import canonical
-from validation.record.canonical import DEEPEST, LARGEST, LARGEST_NUMBER, RecordError, decode, encode
+from validation.record.canonical import DEEPEST, LARGEST, LARGEST_NUMBER, MOST_VALUES, RecordError, decode, encode
 
 TEXT = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=12)
 VALUES = st.recursive(
@@ -89,7 +91,7 @@ def test_nesting_is_counted_outside_of_strings() -> None:
     with pytest.raises(RecordError, match=f"nested deeper than {DEEPEST}"):
         decode(encode({"a": deep(DEEPEST)}))
     with pytest.raises(RecordError, match="nested deeper"):
-        decode(b'{"a":' + b"[" * 1_000_000)
+        decode(b'{"a":' + b"[" * 100_000)
     assert decode(encode({"a": "[{" * 100 + '\\"['})) == {"a": "[{" * 100 + '\\"['}
 
 
@@ -102,6 +104,33 @@ def test_large_files_are_not_read_whole(tmp_path: Path) -> None:
     assert caught.value.rule == "size"
     with pytest.raises(RecordError, match="expected at most"):
         decode(b" " * (LARGEST + 1))
+
+
+@pytest.mark.parametrize("data", [b'{"a":[' + b"1," * MOST_VALUES, b"}" * (MOST_VALUES + 1), b'"' * 4 * MOST_VALUES])
+def test_more_values_than_a_record_has_are_not_parsed(data: bytes) -> None:
+    with pytest.raises(RecordError, match="more than 400,000 values") as caught:
+        decode(data + b'"')
+    assert caught.value.rule == "size"
+
+
+@pytest.mark.parametrize("tail", [b"", b"\\"])
+def test_a_text_that_never_ends_is_read_once(tail: bytes) -> None:
+    """A search for its end that begins anew at each quote in it would take 2**40 steps here, that is, never end."""
+    with pytest.raises(RecordError, match="not JSON: Unterminated string"):
+        decode(b'{"a":"' + b'\\"' * (1 << 20) + tail)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither pipes nor plain links among its files")
+def test_only_plain_files_are_read(tmp_path: Path) -> None:
+    plain, link, pipe = (tmp_path / name for name in ("plain.json", "link.json", "pipe.json"))
+    plain.write_bytes(b"{}")
+    assert canonical.read(plain) == b"{}"
+    link.symlink_to(plain)
+    os.mkfifo(pipe)  # opening it to read would wait for a writer
+    for file in (link, pipe, tmp_path):
+        with pytest.raises(RecordError) as caught:
+            canonical.read(file)
+        assert caught.value.rule == "file"
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""Which checks a case must have been asked: those that the runner asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from strata.kernels.paths import PATHS
+from tests.validation.stub import StubExecutor, healthy
+from validation.cases import Case
+from validation.record.rules.judged import BOUNDED, asked
+from validation.runner import run_case
+from validation.settings import Settings
+from validation.verdict import Verdict
+
+SMALL = Case("signed_decades", 1, 40, 2, n_head_kv=1, group=4)
+
+
+@pytest.mark.parametrize(
+    "case", [SMALL, Case("laws", 1, 143, 3, n_head_kv=1, group=4), Case("signed_decades", 1, 300, 256, 4, 1, 4)]
+)
+@pytest.mark.parametrize("name", ["prompt_attention/q4_0/sm75", "prompt_attention/int8/sm80"])
+def test_the_checks_are_the_runner_s(name: str, case: Case) -> None:
+    found = run_case(case, PATHS[name], StubExecutor(), Settings(), None, healthy())
+    assert {check["name"] for check in found["checks"]} == asked(PATHS[name], case)
+    for check in found["checks"]:
+        if Verdict(check["verdict"]).passes:
+            assert check["verdict"] == ("WITHIN_BOUND" if check["name"] in BOUNDED else "EXACT"), check
+            assert ("slack" in check["figures"]) == (check["name"] in BOUNDED)

@@ -1,0 +1,70 @@
+"""Computes the shown rows of all cases again, the modes of a record beside one another."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from strata.executors.base import Executor
+from validation.record.rules.rows import Recomputed, Refusal
+from validation.record.rules.subject import SHOWN, Subject
+from validation.report.progress import Reporter
+
+#: Opens lanes that follow a rule, by its name. Raises ExecutorUnavailable where lanes cannot run.
+Predictor = Callable[[str], Executor]
+
+
+@dataclass(frozen=True)
+class Total:
+    """rows: shown and computed; enclosed: outputs held against their true value; followed: readings that give the bits
+    of every row, None where no bits were predicted."""
+
+    refusals: tuple[Refusal, ...]
+    rows: int
+    enclosed: int
+    followed: frozenset[str] | None
+
+
+def recompute(subject: Subject, predictor: Predictor | None, console: Console) -> Total:
+    """What the rows come to. predictor: None leaves bits out.
+
+    Cases of a mode stay in their order and in one thread, so that tiers share inputs and reference, and no two threads
+    run one kernel. Stops early once there is enough to refuse. Raises CannotCheckError, ExecutorUnavailable and
+    BuildError.
+    """
+    modes: dict[str, list[int]] = {}
+    for index, (path, _) in enumerate(subject.pairs):
+        modes.setdefault(path.mode, []).append(index)
+    stop, lock = threading.Event(), threading.Lock()
+
+    def work(indices: list[int]) -> tuple[Recomputed, dict[int, list[Refusal]]]:
+        rows, found = Recomputed(subject, predictor), {}
+        for index in indices:
+            if stop.is_set():
+                break
+            found[index] = rows.case(index)
+            if len(rows.refusals) >= SHOWN:  # what the other rows look like is not worth the time
+                stop.set()
+            with lock:
+                path, case = subject.pairs[index]
+                reporter.finished(f"{path.name} {case.recipe}", "")
+        return rows, found
+
+    with Reporter(console, len(subject.pairs)) as reporter, ThreadPoolExecutor(os.cpu_count()) as workers:
+        try:
+            parts = list(workers.map(work, modes.values()))
+        finally:
+            stop.set()  # an interrupt, or one that cannot go on, ends the others
+    refusals = [
+        refusal for _, found in sorted(item for _, found in parts for item in found.items()) for refusal in found
+    ]
+    followed = [part.followed for part, _ in parts if part.followed is not None]
+    common = frozenset(set.intersection(*followed)) if followed else None
+    if not refusals and followed and not common:
+        refusals = [Refusal("bits", "no one reading of the card gives the bits of all its modes")]
+    return Total(tuple(refusals), sum(p.rows for p, _ in parts), sum(p.enclosed for p, _ in parts), common)

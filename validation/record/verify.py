@@ -1,0 +1,176 @@
+"""Checks a record without a card; `verify_command` is the command.
+
+The bytes are untrusted. The file is read once, up to a limit; nothing that it names is opened; nothing is written but
+compiled kernels of this checkout into the build cache. First come the cheap rules (`rules.TABLE`), which report
+together; then, if they all hold, the rows that the record shows are computed again (`rules.rows`). At last the gate
+says what the record would open. What a record can and cannot prove: docs/record.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import jsonschema
+from rich.console import Console
+
+from strata.executors.base import KERNELS, Executor, source_digests
+from strata.executors.lanes import LanesExecutor
+from strata.gates.record import RecordProblem
+from validation.record import canonical
+from validation.record.canonical import RecordError
+from validation.record.opens import Opens, opens
+from validation.record.recompute import Predictor, recompute
+from validation.record.rules import TABLE
+from validation.record.rules.rows import Refusal
+from validation.record.rules.subject import SHOWN, Planner, Subject, short, standard_plan
+
+SCHEMA_FILE = KERNELS.parent / "gates" / "record.schema.json"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """name: SHA-256 of the bytes; refusals: none when it is accepted; notes: what was and what was not checked;
+    with_bits: whether the bits of its rows were predicted."""
+
+    name: str
+    refusals: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
+    gate: tuple[Opens, ...] = ()
+    with_bits: bool = True
+
+    @property
+    def accepted(self) -> bool:
+        return not self.refusals
+
+    @property
+    def rules(self) -> list[str]:
+        """Names of the broken rules, each once, in the order in which they were asked."""
+        return list(dict.fromkeys(refusal.rule for refusal in self.refusals))
+
+    @property
+    def title(self) -> str:
+        if not self.accepted:
+            return "REFUSED"
+        return "ACCEPTED" if self.with_bits else "ACCEPTED without bits"
+
+    def lines(self) -> list[str]:
+        """The verdict, one line a reason, and what the gate makes of it."""
+        if not self.accepted:
+            return [f"REFUSED {refusal.rule}: {refusal.reason}" for refusal in self.refusals]
+        said = [f"{self.title} {self.name}", *self.notes]
+        return said + [f"{item.path}: {item.kind}; {item.reason}" for item in self.gate]
+
+
+@cache
+def lanes(rule: str) -> Executor:
+    """Lanes under a rule, opened once."""
+    return LanesExecutor(rule=rule)
+
+
+@dataclass
+class Against:
+    """What a record is held against. predictor: None leaves bits unchecked."""
+
+    planner: Planner = standard_plan
+    predictor: Predictor | None = lanes
+    sources: Mapping[str, str] = field(default_factory=source_digests)
+
+
+def examine(data: bytes, file_name: str | None, against: Against, console: Console | None = None) -> Outcome:
+    """The outcome for untrusted bytes. file_name: what the file is called, None to leave that unchecked; console:
+    where progress is shown.
+
+    Raises CannotCheckError, or ExecutorUnavailable without a compiler; never for what the bytes hold.
+    """
+    name = canonical.name_of(data)
+    try:
+        value = canonical.decode(data)
+    except RecordError as error:
+        return Outcome(name, (Refusal(error.rule, str(error)),))
+    early = _named(name, file_name) + _shaped(value)
+    if early:
+        return Outcome(name, tuple(early))
+    subject = Subject(value, against.sources, against.planner)
+    found = cheap(subject)
+    if found:
+        return Outcome(name, tuple(found))
+    return _recompute(name, subject, against.predictor, console or Console(quiet=True))
+
+
+def cheap(subject: Subject) -> list[Refusal]:
+    """What the cheap rules refuse, in their order. A rule that stands on a broken one is not asked."""
+    found: list[Refusal] = []
+    broken: set[str] = set()
+    for rule in TABLE:
+        if broken & set(rule.needs):
+            broken.add(rule.name)
+            continue
+        reasons = list(rule.broken(subject))
+        if reasons:
+            broken.add(rule.name)
+            found += [Refusal(rule.name, reason) for reason in reasons[:SHOWN]]
+            if len(reasons) > SHOWN:
+                found.append(Refusal(rule.name, f"and {len(reasons) - SHOWN} more"))
+    return found
+
+
+def _recompute(name: str, subject: Subject, predictor: Predictor | None, console: Console) -> Outcome:
+    known = bool(subject.arithmetic)
+    total = recompute(subject, predictor if known else None, console)
+    if total.refusals:
+        return Outcome(name, total.refusals[:SHOWN])
+    try:
+        made = opens(name, subject)
+    except RecordProblem as problem:
+        return Outcome(name, (Refusal("gate", str(problem)),))
+    notes = [
+        f"{total.rows} rows of {len(subject.pairs)} cases are within their bounds of FP64,"
+        f" {total.enclosed} outputs within those of their true value"
+    ]
+    if not known:
+        notes.append("their bits were not predicted: no rule is established for this card")
+    elif total.followed is None:
+        notes.append("their bits were not predicted: the verifier was told not to")
+    else:
+        notes.append(f"their bits are those of {' and '.join(sorted(total.followed))}")
+    notes.append(f"attested and not proved: {_attested(subject)}")
+    return Outcome(name, (), tuple(notes), tuple(made), total.followed is not None)
+
+
+def _attested(subject: Subject) -> str:
+    told = subject.record["provenance"]
+    names = ("device", "driver", "cuda_runtime", "nvrtc", "system", "made")
+    return ", ".join(f"{name} {short(told[name])}" for name in names if told[name] is not None)
+
+
+def _named(name: str, file_name: str | None) -> list[Refusal]:
+    if file_name is None or file_name == f"{name}.json":
+        return []
+    return [Refusal("name", f"the file is called {short(ascii(file_name)[1:-1])}, expected {name}.json")]
+
+
+def _shaped(value: Any) -> list[Refusal]:
+    """What breaks the schema; the first places, since the rest says little."""
+    found = []
+    for error in _validator().iter_errors(value):
+        where = "/".join(str(part)[:60] for part in error.absolute_path)
+        found.append(
+            Refusal("schema", short(f"/{where} breaks {error.validator} {_brief(error.validator_value)}", 200))
+        )
+        if len(found) == SHOWN:
+            break
+    return found
+
+
+def _brief(value: Any) -> str:
+    return "" if isinstance(value, dict | list) else repr(value)
+
+
+@cache
+def _validator() -> Any:
+    """The schema of this checkout; it refers to nothing, here or elsewhere."""
+    return jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
