@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from strata.executors.base import StrataError
 from strata.kernels.paths import PATHS
@@ -32,6 +32,9 @@ Key = tuple[str, str]
 _DIGEST = 16
 #: Recipes whose data is not in this repository: nothing to keep figures of.
 _FOREIGN = ("captured",)
+
+
+_Result = TypeVar("_Result", bound=Mapping[str, Any])
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,20 @@ def of_results(results: Sequence[Mapping[str, Any]]) -> dict[Key, Family]:
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StrataError(f"these are no results of cases: {type(error).__name__} {error}") from error
+
+
+def of_profile(results: Sequence[_Result], profile: str, seed: int) -> list[_Result]:
+    """What a run of the profile alone would have given, of the results of a record: that holds each case once, and
+    the required sizes besides."""
+    by_pair = {(result["path"], result["case"]): result for result in results}
+    paths = [PATHS[name] for name in dict.fromkeys(result["path"] for result in results)]
+    if not paths:
+        return []
+    entries = profiles.LISTS[profile](seed) + profiles.pack_entries(seed, profile)
+    entries = [entry for entry in entries if any(profiles.fits(entry.case, path) for path in paths)]
+    planned = profiles.plan(paths, entries, lanes=False)
+    pairs = [(job.path.name, job.case.text()) for job in planned]
+    return [by_pair[pair] for pair in pairs if pair in by_pair]
 
 
 def _figures(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -96,7 +96,8 @@ def accept(held: Ledger, run: Mapping[str, Any], reason: str, date: str) -> tupl
             f"seed {profiles.SEED} and a known rule"
         )
     plan = families.planned(profile, seed)
-    new = {key: ledgers.rounded(family) for key, family in families.of_results(cases).items() if key in plan}
+    results = families.of_profile(cases, profile, seed) if run.get("for_record") is True else cases
+    new = {key: ledgers.rounded(family) for key, family in families.of_results(results).items() if key in plan}
     partial = [key for key, family in new.items() if family.digest != plan[key]]
     if partial or not new:
         first = " ".join(partial[0]) if partial else "any family"

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.text import Text
 
 from strata.executors.base import StrataError, source_digests
-from strata.kernels.paths import PATHS, Path, select
-from validation import ledger, profiles
+from strata.kernels.paths import Path, select
+from validation import families, ledger, profiles
 from validation.captured_case import load as load_capture
 from validation.cases import Case
 from validation.controls import proof
@@ -98,7 +98,9 @@ class Run:
 
     def end(self, status: str, console: Console) -> None:
         """Hold what is finished against the ledger, write `run.json` and report."""
-        held = self.results if self.recording is None else _of_profile(self.results, self.asked)
+        held: Sequence[dict[str, Any]] = self.results
+        if self.recording is not None and self.asked.profile is not None:
+            held = families.of_profile(self.results, self.asked.profile, self.asked.seed)
         self.review = review(self.asked, held, self.ledger, str(self.file.path) if self.file else "")
         self.record(status)
         print_report(console, self.results, len(self.jobs))
@@ -132,6 +134,7 @@ class Run:
                 "sources": source_digests(),
                 "predict": self.settings.predict,
                 "plan": asdict(self.asked),
+                "for_record": self.recording is not None,
                 "readings": self.readings.record(),
                 "planned": len(self.jobs),
                 "executed": sum(result["verdict"] != Verdict.NOT_RUN.value for result in self.results),
@@ -141,19 +144,6 @@ class Run:
                 "not_run": [{"case": job.case.text(), "path": job.path.name} for job in unfinished],
             }
         )
-
-
-def _of_profile(results: Sequence[dict[str, Any]], asked: Asked) -> list[dict[str, Any]]:
-    """What a run of the profile alone would have given of the results of a record, which hold each case once and the
-    required sizes besides."""
-    assert asked.profile is not None
-    by_pair = {(result["path"], result["case"]): result for result in results}
-    paths = [PATHS[name] for name in dict.fromkeys(result["path"] for result in results)]
-    if not paths:
-        return []
-    planned = profiles.plan(paths, profiles.LISTS[asked.profile](asked.seed), lanes=False)
-    pairs = [(job.path.name, job.case.text()) for job in planned]
-    return [by_pair[pair] for pair in pairs if pair in by_pair]
 
 
 def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Entry]:

@@ -159,3 +159,13 @@ def test_the_table_shows_paths_families_and_the_median(file: Path, capsys: pytes
     assert "families: 0.5" in shown
     assert main(["ledger", "--families"]) == 0
     assert RECIPE in capsys.readouterr().out
+
+
+def test_the_run_of_a_record_is_taken_for_its_profile(file: Path, tmp_path: Path) -> None:
+    """Such a run has the required sizes besides, and each case of the profile once."""
+    results = cases(0.5)
+    beside = [result | {"case": f"{result['case']}0"} for result in results[:1]]
+    run = record([*results, *beside], for_record=True)
+    assert main(["ledger", "--accept", written(tmp_path, run), "--reason", "first"]) == 0
+    run = record([*results, *beside])
+    assert main(["ledger", "--accept", written(tmp_path, run), "--reason", "first"]) == 2
