@@ -1,7 +1,7 @@
 """Mutants of exp2, which prompt attention and its baseline share: agreement of the two shows none of them.
 
-Left out, because it is no fault: zeros from another limit than -126 that is below about -40 of the largest
-weight's exponent, or from -127 on: such weights lie below every bound.
+Left out, because it is no fault: zeros below -127 in place of -126. Weights of that size lie below the floor of the
+bound, 2^-125 of the largest V.
 """
 
 from __future__ import annotations
