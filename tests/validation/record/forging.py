@@ -1,6 +1,6 @@
 """Carries out the table of forgeries, fixtures/records/forgeries.json, on the base records beside it.
 
-A forgery's `steps` edit a base as RFC 6902 says, and by four more operations: `flip` a bit of hex digits, `show` other
+A forgery's `steps` edit a base as RFC 6902 says, and by five more operations: `flip` a bit of hex digits, `raise` a number, `show` other
 rows for the first case, `fill` a list, `take` the same place of another base. A path ending in `*` means every item.
 `sign` says what the forger makes good afterwards: `outputs` (Merkle roots of the rows), `plan`, `root`, `challenge`.
 `after` edits once more. `bytes` edits the canonical bytes at last; `raw` gives all bytes. The file is called by its
@@ -86,6 +86,8 @@ def apply(document: Any, step: dict[str, Any]) -> None:
         _add(holder, last, step["value"])
     elif step["op"] == "fill":
         _add(holder, last, [step["value"]] * step["times"])
+    elif step["op"] == "raise":
+        holder[_key(holder, last)] += step["by"]
     elif step["op"] == "flip":
         key = _key(holder, last)
         data = bytearray.fromhex(holder[key])
