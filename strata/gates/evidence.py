@@ -107,6 +107,11 @@ def refusal(
     if missing:
         wanted = " and ".join(f"{context:,}/{queries}" for context, queries in missing)
         return 10, f"{who} lacks the required case of {policy.recipe} at {wanted}"
+    unseen = sorted(sources.programs - {image.program for image in launched(record, path)})
+    if unseen:
+        entry, macros = unseen[0]
+        said = " ".join(f"{name}={value}" for name, value in macros)
+        return 11, f"{who} never ran {entry}[{said}], which this path may launch"
     return None
 
 

@@ -14,7 +14,7 @@ from strata.executors.base import KERNELS
 from strata.executors.cuda.images import FLAGS
 from strata.gates.evidence import plan_digest
 from strata.gates.record import Record, of_value
-from strata.gates.sources import of_path
+from strata.gates.sources import Program, Sources, of_path
 from strata.kernels.paths import PATHS
 from validation.cases import Case
 from validation.record.canonical import encode, name_of
@@ -40,8 +40,13 @@ def value(
 ) -> dict[str, Any]:
     """A record in which every case of every path passed. card: name, capability times ten, what was loaded."""
     device, capability, loaded = card
-    images = [_image(name, loaded, directory) for name in paths]
-    cases = [_case(name, case_text(*size), index) for index, name in enumerate(paths) for size in sizes]
+    images: list[dict[str, Any]] = []
+    cases: list[dict[str, Any]] = []
+    for name in paths:
+        own = _images(name, loaded, directory)
+        launched = range(len(images), len(images) + len(own))
+        images += own
+        cases += [_case(name, case_text(*size), launched) for size in sizes]
     pairs = [(case["path"], case["case"]) for case in cases]
     sources = {file: digest for name in paths for file, digest in of_path(PATHS[name], directory).files.items()}
     card_facts = dict.fromkeys(
@@ -88,11 +93,16 @@ def write(record: dict[str, Any], folder: FilePath) -> str:
     return name_of(data)
 
 
-def _image(name: str, loaded: str, directory: FilePath) -> dict[str, Any]:
+def _images(name: str, loaded: str, directory: FilePath) -> list[dict[str, Any]]:
+    """An image of every kernel that the path may launch."""
     path = PATHS[name]
     made = of_path(path, directory)
     # Paths that need no record have no list of kernels: any entry does.
-    entry, defines = min(made.programs, default=(path.operation, ()))
+    return [_image(one, made, loaded) for one in sorted(made.programs) or [(path.operation, ())]]
+
+
+def _image(program: Program, made: Sources, loaded: str) -> dict[str, Any]:
+    entry, defines = program
     arch = loaded.partition(" on ")[0]
     options = [*FLAGS, f"-arch={arch}", *(f"-D{key}={number}" for key, number in defines)]
     return {
@@ -101,9 +111,9 @@ def _image(name: str, loaded: str, directory: FilePath) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _case(path: str, text: str, image: int) -> dict[str, Any]:
+def _case(path: str, text: str, images: Sequence[int]) -> dict[str, Any]:
     return {
         "path": path, "case": text, "inputs": DIGEST, "rows": 24, "output": DIGEST, "verdict": "WITHIN_BOUND",
         "checks": [["error", "WITHIN_BOUND"]], "slack": {"fp64": DIGEST[:16]}, "prediction": None,
-        "launches": [{"image": image, "grid": [1, 1, 1], "blocks": 1}],
+        "launches": [{"image": image, "grid": [1, 1, 1], "blocks": 1} for image in images],
     }  # fmt: skip

@@ -38,9 +38,10 @@ def test_native_is_what_the_tier_is_for(name: str, capability: int | None, loade
 def test_one_image_of_another_kind_spoils_the_record() -> None:
     value = builder.value([SM75])
     value["images"].append({**value["images"][0], "loaded": "compute_75 on sm_75", "arch": "compute_75"})
-    value["cases"][1]["launches"].append({"image": 1, "grid": [1, 1, 1], "blocks": 1})
+    own = len(value["images"]) - 1
+    value["cases"][1]["launches"].append({"image": own, "grid": [1, 1, 1], "blocks": 1})
     record = builder.parsed(value)
-    assert len(launched(record, PATHS[SM75])) == 2
+    assert len(launched(record, PATHS[SM75])) == own + 1
     assert kind(record, PATHS[SM75])[0] is Kind.SURROGATE
 
 

@@ -152,7 +152,13 @@ def repeat(record: dict[str, Any]) -> None:
 def other_launch(record: dict[str, Any]) -> None:
     """The first case launched the baseline only."""
     record["images"].append({**record["images"][0], "sources": ["decode_attention.cu"], "entry": "decode_attention"})
-    record["cases"][0]["launches"][0]["image"] = len(record["images"]) - 1
+    record["cases"][0]["launches"] = [{"image": len(record["images"]) - 1, "grid": [1, 1, 1], "blocks": 1}]
+
+
+def one_group_missing(record: dict[str, Any]) -> None:
+    """Every case launched the kernels of two group sizes out of three."""
+    for case in record["cases"]:
+        del case["launches"][-1]
 
 
 def other_macro(record: dict[str, Any]) -> None:
@@ -183,6 +189,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "source": (lambda record: record["sources"].update({"include/exp2.cuh": "1" * 64}), "another include/exp2.cuh"),
     "source left out": (lambda record: record["sources"].pop("prompt_attention.cu"), "another prompt_attention.cu"),
     "baseline only": (other_launch, "shows no launch of the path's kernel in recipe="),
+    "a group that never ran": (one_group_missing, "never ran prompt_attention"),
     "another macro": (other_macro, "ran prompt_attention with other macros"),
     "a flag": (lambda record: record["images"][0]["options"].append("--use_fast_math"), "compiled with other flags"),
     "compiled as PTX": (

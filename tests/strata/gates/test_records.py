@@ -93,7 +93,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "planned true": (change(plan={**VALUE["plan"], "planned": True}), "True where a whole number"),
     "planned below": (change(plan={**VALUE["plan"], "planned": -1}), "-1 where a whole number"),
     "no plan": (change(plan=None), "not shaped as a record"),
-    "no images": (change(images=[]), "a case launched image 0 of 0"),
+    "no images": (change(images=[]), r"a case launched image \d of 0"),
     "define": (change(images=[{**VALUE["images"][0], "defines": [["A"]]}]), "not shaped as a record"),
     "line end": (change(provenance={**VALUE["provenance"], "device": "a\nb"}), "more than printable ASCII"),
 }

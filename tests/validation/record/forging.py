@@ -1,7 +1,8 @@
 """Carries out the table of forgeries, fixtures/records/forgeries.json, on the base records beside it.
 
-A forgery's `steps` edit a base as RFC 6902 says, and by five more operations: `flip` a bit of hex digits, `raise` a number, `show` other
-rows for the first case, `fill` a list, `take` the same place of another base. A path ending in `*` means every item.
+A forgery's `steps` edit a base as RFC 6902 says, and by five more operations: `flip` a bit of hex digits, `raise` a
+number, `show` other rows for the first case, `fill` a list, `take` the same place of another base. A path ending in
+`*` means every item.
 `sign` says what the forger makes good afterwards: `outputs` (Merkle roots of the rows), `plan`, `root`, `challenge`.
 `after` edits once more. `bytes` edits the canonical bytes at last; `raw` gives all bytes. The file is called by its
 digest unless `file` says otherwise.
