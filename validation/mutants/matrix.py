@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from validation.mutants.mutant import Mutant
 from validation.mutants.trial import Outcome
 
+#: A case's recipe, of its whole text.
+_RECIPE = re.compile(r"recipe=(\S+).*")
 #: Sets of at most this many checks are tried exhaustively; beyond it the greedy choice stands.
 _EXACT_CHECKS = 16
 
@@ -114,7 +117,8 @@ def markdown(outcomes: Sequence[Outcome], table: Mapping[str, Mutant]) -> str:
     for outcome in outcomes:
         mutant = table[outcome.name]
         if outcome.kill:
-            said = f"{outcome.kill.checks[0]}: {outcome.kill.where}"
+            where = _RECIPE.sub(r"\1", outcome.kill.where)
+            said = f"{outcome.kill.checks[0]}: {where}"
         else:
             said = f"{outcome.status.upper()} {outcome.note} {mutant.shown}".strip()
         lines.append(f"| {outcome.name} | `{mutant.file}` | {mutant.why} | {said.replace('|', '/')} |")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from statistics import median
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -20,6 +21,8 @@ _ERRORS = {
     "head": "error_new_worst_head",
     "fp16 V": "error_new_to_rounded_v_of_scale",
 }
+#: Ratios that stand one by one; of more the median and the range do.
+_SHOWN_RATIOS = 3
 _LEGEND = {
     "new": "largest errors against FP64 over the output's scale: new of the path, old of its baseline",
     "new-old": "new-old between them",
@@ -49,6 +52,8 @@ def _predicted(results: list[dict[str, Any]]) -> str:
 
 def _ratios(results: list[dict[str, Any]]) -> str:
     ratios = [result["figures"]["device_ratio"] for result in results if "device_ratio" in result["figures"]]
+    if len(ratios) > _SHOWN_RATIOS:
+        return f"{median(ratios):.2f}x ({min(ratios):.2f} to {max(ratios):.2f})"
     return ", ".join(f"{ratio:.2f}x" for ratio in ratios)
 
 

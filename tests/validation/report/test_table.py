@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pytest
 from rich.console import Console
 
+from validation.report import table
 from validation.report.table import print_report
 
 
@@ -68,3 +70,11 @@ def test_failures_are_told_with_brackets_and_all() -> None:
 
 def test_no_case_at_all_is_said() -> None:
     assert "0 of 2 planned cases passed; 0 were run." in text([], 2)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "shown"),
+    [([2.0], "2.00x"), ([2.0, 4.0, 3.0], "2.00x, 4.00x, 3.00x"), ([1, 4, 2, 9], "3.00x (1.00 to 9.00)")],
+)
+def test_many_ratios_are_shown_by_median_and_range(ratios: list[float], shown: str) -> None:
+    assert table._ratios([{"figures": {"device_ratio": ratio}} for ratio in ratios]) == shown
