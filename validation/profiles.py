@@ -29,7 +29,7 @@ PAGE_SIZES = (1, 4, 16, 64)
 _SMALL = (211, 3)
 _WIDE = (2301, 23)
 #: Past two chunks of each path, ragged: the law recipe runs a path nine times more and is planned at this size alone.
-_LAWS = (143, 3)
+LAWS = (143, 3)
 #: Queries that the baseline takes as two batches, the second one not full.
 _BATCHES = BATCH + 3
 #: Page size and KV heads of a pool whose cells lie past row 65,536: row numbers need more than 16 bits.
@@ -57,7 +57,7 @@ def _attention_names() -> list[str]:
 
 
 def _law_cases(seed: int) -> list[Case]:
-    return [Case(r.name, seed, *_LAWS, 4) for r in of_operation("prompt_attention") if r.laws]
+    return [Case(r.name, seed, *LAWS, 4) for r in of_operation("prompt_attention") if r.laws]
 
 
 def quick(seed: int) -> list[Entry]:

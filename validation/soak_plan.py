@@ -6,6 +6,7 @@ from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import GROUPS
 from validation.cases import Case
 from validation.draws import Stream
+from validation.profiles import LAWS
 from validation.recipes import Recipe, Widths, of_operation
 from validation.runner import Job
 from validation.selection import TOP
@@ -17,6 +18,8 @@ QUERIES = 4
 EDGE_QUERIES = 8
 PAGE_SIZES = (1, 4, 16, 64, 512)
 KV_HEADS = (1, 2, 3)
+#: Larger pages hold a law case in too few of them for its table of gaps.
+LAW_PAGES = 4
 #: One run in so many is in the checked build. Prime to the length of the cycle of paths, so that each path comes.
 CHECKED_EVERY = 47
 #: The group of checked runs: the one that the quick profile compiles.
@@ -57,5 +60,8 @@ def job(seed: int, index: int) -> Job:
         queries = EDGE_QUERIES if recipe.widths is Widths.EDGES else 1 + draw[4] % QUERIES
         group = CHECKED_GROUP if checked else GROUPS[draw[5] % len(GROUPS)]
         top = 1 + draw[7] % context if draw[6] % 3 == 0 else TOP
+        if recipe.laws:  # each law applies at the sizes that the profiles plan, and a case where one does not is void
+            context, queries = LAWS
+            page, top = min(page, LAW_PAGES), TOP
         case = Case(recipe.name, draw[0], context, queries, page, heads, group, top)
     return Job(case, path, "checked" if checked else "fast", schedule)
