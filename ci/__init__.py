@@ -1,0 +1,1 @@
+"""What CI and maintainers run; used from a checkout, never installed."""
