@@ -1,4 +1,4 @@
-"""Sessions: `nox -s parity`, `tests`, `mutants`, `static`, `bench`, `lint`.
+"""Sessions: `nox -s parity`, `tests`, `mutants`, `static`, `records`, `submission`, `bench`, `lint`.
 
 What follows `--` goes to the command inside.
 
@@ -54,6 +54,20 @@ def static(session: nox.Session) -> None:
     """Compile every kernel for every architecture by both pinned compilers and check what the machine code uses."""
     _install(session, [], groups=["static"])
     _run(session, "-m", "validation", "static", *session.posargs)
+
+
+@nox.session
+def records(session: nox.Session) -> None:
+    """Verify the accepted records again, with the verifier of this checkout."""
+    _install(session, _compiler_extras(session))
+    _run(session, "-m", "ci.accepted", *session.posargs)
+
+
+@nox.session
+def submission(session: nox.Session) -> None:
+    """Check a pull request that adds one record: `-- BASE HEAD`, with a checkout of the main branch."""
+    _install(session, _compiler_extras(session))
+    _run(session, str(ROOT / "ci" / "check_submission"), *session.posargs)
 
 
 @nox.session
