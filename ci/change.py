@@ -79,7 +79,16 @@ def git(repository: FilePath, *words: str) -> bytes:
 
 
 def commit(repository: FilePath, reference: str) -> str:
-    """The full name of a commit. Raises CannotCheckError for what is none."""
+    """The full name of a commit. Raises CannotCheckError for what is none, and for a name that means several.
+
+    A tag called `main` goes before the branch, and tags come along when a fork is fetched: the fork's verifier would
+    be taken for the main branch's.
+    """
+    kinds = [f"refs/{kind}/{reference}" for kind in ("tags", "heads", "remotes")]
+    listed = git(repository, "for-each-ref", "--format=%(refname)", *kinds).decode().split()
+    same = [name for name in listed if name in kinds]
+    if len(same) > 1:
+        raise CannotCheckError(f"{reference!a} means {' and '.join(same)}: expected the whole name of one")
     try:
         found = git(repository, "rev-parse", "--verify", "--end-of-options", f"{reference}^{{commit}}")
     except CannotCheckError as error:

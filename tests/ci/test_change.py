@@ -231,6 +231,16 @@ def test_what_is_no_commit(reference: str, repository: Repository) -> None:
         commit(repository.folder, reference)
 
 
+def test_a_tag_does_not_stand_in_for_main(repository: Repository) -> None:
+    """Tags come along when a fork is fetched, and git takes them before a branch."""
+    main = commit(repository.folder, "main")
+    repository.pull()
+    repository.git("tag", "main", repository.commit())
+    with pytest.raises(CannotCheckError, match="'main' means refs/heads/main and refs/tags/main"):
+        commit(repository.folder, "main")
+    assert commit(repository.folder, "refs/heads/main") == main
+
+
 def test_a_replacement_of_objects_has_no_say(repository: Repository) -> None:
     """`refs/replace` could show other bytes than those that would be merged."""
     repository.pull()
