@@ -1,4 +1,4 @@
-"""Sessions: `nox -s parity`, `tests`, `mutants`, `static`, `bench`, `lint`.
+"""Sessions: `nox -s parity`, `tests`, `mutants`, `static`, `report`, `bench`, `lint`.
 
 What follows `--` goes to the command inside.
 
@@ -54,6 +54,13 @@ def static(session: nox.Session) -> None:
     """Compile every kernel for every architecture by both pinned compilers and check what the machine code uses."""
     _install(session, [], groups=["static"])
     _run(session, "-m", "validation", "static", *session.posargs)
+
+
+@nox.session
+def report(session: nox.Session) -> None:
+    """Write a page about runs and records: `nox -s report -- parity/run.json --out report.html`."""
+    _install(session, [], groups=["report"])
+    _run(session, "-m", "validation", "report", *session.posargs)
 
 
 @nox.session

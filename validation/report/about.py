@@ -20,8 +20,10 @@ def intro() -> Markup:
         "section",
         tag(
             "p",
-            "Strata is a set of GPU kernels for the prompt side of a mixture-of-experts language model. Before a kernel"
-            " is used, its numbers are proved: it runs on hostile data, and each output is compared with a result in double"
+            "Strata is a set of GPU kernels for the prompt side of a mixture-of-experts language model. Before a"
+            " kernel"
+            " is used, its numbers are proved: it runs on hostile data, and each output is compared with a"
+            " result in double"
             " precision, with the older kernel that it replaces (the ",
             tag("em", "baseline"),
             ") and, where they can be predicted, with the exact bits that are due. This page shows one such proof.",
@@ -36,7 +38,8 @@ def intro() -> Markup:
             tag("em", "case"),
             " is a recipe for data, with sizes and a seed. Its ",
             tag("em", "bound"),
-            " is the largest error that the kernel's arithmetic allows, derived on paper, not tuned: a share of 1 is the"
+            " is the largest error that the kernel's arithmetic allows, derived on paper, not tuned: a share of"
+            " 1 is the"
             " limit, and more is a failure.",
         ),
         class_="intro",
@@ -80,7 +83,8 @@ def _block(source: Source) -> Markup:
     paths = sorted({case.path for case in source.cases})
     recipes = {case.recipe for case in source.cases}
     profile = f", profile {source.profile}" if source.profile else ""
-    counted = f"{len(source.cases):,} of {source.planned:,} planned cases{profile}: {len(paths)} paths, {len(recipes)} recipes"
+    counted = f"{len(source.cases):,} of {source.planned:,} planned cases{profile}"
+    counted += f": {len(paths)} paths, {len(recipes)} recipes"
     machine = "the CPU, no card" if source.simulated else source.device
     if source.capability is not None:
         machine += f", compute capability {dotted(source.capability)}"
@@ -173,7 +177,8 @@ def _cards(sources: Sequence[Source], paths: set[str]) -> list[Node]:
     turing = any(source.capability == 75 for source in cards)
     if any(path.endswith("/sm75") for path in paths) and cards and not turing:
         lines.append(
-            "No Turing card took part. Where sm75 paths ran, they ran on something newer, which tests indices, layout and"
+            "No Turing card took part. Where sm75 paths ran, they ran on something newer, which tests indices,"
+            " layout and"
             " order, and not Turing's own tensor core."
         )
     lines.append("Other cards than those named above. Nothing here says how they compute.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from validation.report import figures
+from validation.report import figures, heat
 from validation.report.about import badge, numbers
 from validation.report.markup import Markup, Node, breakable, coded, folded, joined, shown, table, tag
 from validation.report.outcome import path_rows, section
@@ -55,15 +55,18 @@ def errors(sources: Sequence[Source]) -> Markup:
         sources,
         figures.shares,
         "No case was held to a bound.",
-        "Every case counts once, at the largest error of its outputs over the bound of that output. All of it left of the"
-        " dashed line is right; the further left, the more room. The baseline is an older kernel with a bound of its own.",
+        "Every case counts once, at the largest error of its outputs over the bound of that output. All of it"
+        " left of the"
+        " dashed line is right; the further left, the more room. The baseline is an older kernel with a bound of"
+        " its own.",
     )
     parts.append(tag("h3", "Largest share of the bound, by recipe and path"))
     parts += _drawn(
         sources,
-        figures.heat,
+        heat.heat,
         "No case was held to a bound.",
-        "Each number is the largest error over its bound among the cases of a recipe on a path: above 1 it would be a"
+        "Each number is the largest error over its bound among the cases of a recipe on a path: above 1 it would"
+        " be a"
         " failure. Lighter is nearer to the bound.",
     )
     for place, cases in groups(sources)[:MOST]:
@@ -72,7 +75,7 @@ def errors(sources: Sequence[Source]) -> Markup:
 
 
 def _map(cases: Sequence[CaseView]) -> Markup:
-    worst = figures.largest(cases)
+    worst = heat.largest(cases)
     paths = list(by_path(cases))
     recipes = sorted({recipe for recipe, _ in worst})
     rows: list[list[Node]] = [
@@ -92,10 +95,14 @@ def ulps(sources: Sequence[Source]) -> Markup:
         *_drawn(
             sources,
             figures.ulps,
-            "This file has no distances in units in the last place: records do not hold them, nor do runs of older versions.",
-            "How many floats lie between an output and the double-precision result rounded to float32, in powers of two. A"
-            " small output beside large ones may be many floats away and still right, since errors go with the terms of a sum,"
-            " so this plot judges nothing; it shows whether path and baseline are alike. Outputs that are not a number have no"
+            "This file has no distances in units in the last place: records do not hold them, nor do runs of"
+            " older versions.",
+            "How many floats lie between an output and the double-precision result rounded to float32, in powers"
+            " of two. A"
+            " small output beside large ones may be many floats away and still right, since errors go with the"
+            " terms of a sum,"
+            " so this plot judges nothing; it shows whether path and baseline are alike. Outputs that are not a"
+            " number have no"
             " distance and are not drawn.",
         ),
     )
@@ -106,8 +113,10 @@ def bits(sources: Sequence[Source]) -> Markup:
     parts: list[Node] = [
         tag(
             "p",
-            "The kernels fix the order of every operation, so the only thing that differs between cards is how the tensor core"
-            " rounds. Where that is known, the CPU predicts every output bit of a run, and one different bit is a failure.",
+            "The kernels fix the order of every operation, so the only thing that differs between cards is how"
+            " the tensor core"
+            " rounds. Where that is known, the CPU predicts every output bit of a run, and one different bit is"
+            " a failure.",
         )
     ]
     rows: list[list[Node]] = []
@@ -133,7 +142,8 @@ def identification(sources: Sequence[Source]) -> Markup:
     parts: list[Node] = [
         tag(
             "p",
-            "Small sums that different tensor cores round differently. The verifier refuses a record whose vectors are not"
+            "Small sums that different tensor cores round differently. The verifier refuses a record whose"
+            " vectors are not"
             " those of the named card's rule; the special functions are a hint that nothing depends on.",
         )
     ]
@@ -162,7 +172,8 @@ def times(sources: Sequence[Source]) -> Markup:
         tag(
             "p",
             badge("advisory"),
-            " Device time of path and baseline on the same inputs in one run. Nothing here depends on it. Most cases are of a few"
+            " Device time of path and baseline on the same inputs in one run. Nothing here depends on it. Most"
+            " cases of a profile are of a few"
             " queries, which neither fill a card nor take longer than a launch; the paths are made for hundreds.",
         )
     ]
@@ -170,7 +181,8 @@ def times(sources: Sequence[Source]) -> Markup:
         sources,
         figures.speeds,
         "Nothing was timed: `--reps N` on a card does that.",
-        "One dot a case: how many times faster the path was than its baseline, by the median. Lines span the extremes of the"
+        "One dot a case: how many times faster the path was than its baseline, by the median. Lines span the"
+        " extremes of the"
         " repetitions, slowest against fastest. Above the dashed line the path is faster.",
     )
     every: list[list[Node]] = []

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from validation.report.markup import Markup, shown
-from validation.report.panels import MOST, by_path, label, panels, share
+from validation.report.markup import Markup
+from validation.report.panels import by_path, panels
 from validation.report.source import CaseView
-from validation.report.svg import BAD, INK, MUTED, NEW, OLD, PAPER, drawing, inline
+from validation.report.svg import BAD, INK, NEW, OLD, PAPER
 from validation.ulps import NOT_A_NUMBER
 
 #: Shares of a bound are counted in steps of this many powers of ten; 0 and all below go into the lowest.
@@ -17,8 +17,6 @@ _STEP = 0.25
 _LOWEST, _HIGHEST = -5.0, 1.0
 #: The bucket of distances that stands for itself and all above: 64k floats and more.
 _FAR = 17
-#: Recipes in the map.
-_RECIPES = 60
 
 
 def shares(cases: Sequence[CaseView], name: str) -> Markup | None:
@@ -29,8 +27,8 @@ def shares(cases: Sequence[CaseView], name: str) -> Markup | None:
 
     def draw(axes: Any, own: Sequence[CaseView]) -> None:
         edges = [_LOWEST + _STEP * i for i in range(round((_HIGHEST - _LOWEST) / _STEP) + 1)]
-        path = [_place(case.slack["bound"]) for case in own]
-        base = [_place(case.slack["baseline bound"]) for case in own if "baseline bound" in case.slack]
+        path = [place(case.slack["bound"]) for case in own]
+        base = [place(case.slack["baseline bound"]) for case in own if "baseline bound" in case.slack]
         axes.hist(path, bins=edges, color=NEW, alpha=0.85, label="path", rwidth=0.9)
         if base:
             axes.hist(base, bins=edges, histtype="step", color=OLD, linewidth=1.8, label="baseline, to its own bound")
@@ -42,8 +40,10 @@ def shares(cases: Sequence[CaseView], name: str) -> Markup | None:
 
     worst = max(held, key=lambda case: case.worst)
     text = (
-        f"Histograms for {len(by_path(held))} paths of the largest error of each case over its bound, on a logarithmic"
-        f" axis. {sum(case.worst <= 1 for case in held)} of {len(held)} cases are at or below 1. The largest share is"
+        f"Histograms for {len(by_path(held))} paths of the largest error of each case over its bound, on a"
+        f" logarithmic"
+        f" axis. {sum(case.worst <= 1 for case in held)} of {len(held)} cases are at or below 1. The largest"
+        f" share is"
         f" {worst.worst:.3g}, of {worst.path}, recipe {worst.recipe}."
     )
     words = (f"{name}-shares", "Largest error of each case over its bound, by path", text)
@@ -66,7 +66,7 @@ def ulps(cases: Sequence[CaseView], name: str) -> Markup | None:
         axes.set_yscale("log")
         axes.set_ylim(1e-4, 200)
         axes.set_yticks([1e-3, 1e-1, 10], ["0.001", "0.1", "10"])
-        ticks = [*range(0, _FAR, 2), _FAR]
+        ticks = [*range(0, _FAR - 1, 2), _FAR]
         axes.set_xticks(ticks, [bucket(tick) + ("+" if tick == _FAR else "") for tick in ticks])
         axes.set_xlim(-0.6, _FAR + 0.6)
 
@@ -76,48 +76,6 @@ def ulps(cases: Sequence[CaseView], name: str) -> Markup | None:
     )
     words = (f"{name}-ulps", "Distance from the reference in units in the last place, by path", text)
     return panels(held, draw, words, ("distance in floats, from", "percent of outputs, logarithmic"))
-
-
-def heat(cases: Sequence[CaseView], name: str) -> Markup | None:
-    """The largest share of the bound by recipe and path, dark for small and light for large."""
-    held = [case for case in cases if "bound" in case.slack]
-    if not held:
-        return None
-    paths = list(by_path(held))[:MOST]
-    recipes = sorted({case.recipe for case in held})[:_RECIPES]
-    worst = largest(held)
-    with drawing(9.4, 1.5 + 0.27 * len(recipes)) as figure:
-        from matplotlib import colormaps
-
-        colours = colormaps["cividis"]
-        axes = figure.subplots()
-        for row, recipe in enumerate(recipes):
-            for column, path in enumerate(paths):
-                used = worst.get((recipe, path))
-                if used is None:
-                    axes.text(column, row, "-", ha="center", va="center", color=MUTED, fontsize=9)
-                    continue
-                depth = min(1.0, max(0.0, (_place(used) + 4) / 4))
-                axes.bar(column, 0.94, bottom=row - 0.47, width=0.96, color=BAD if used > 1 else colours(depth))
-                red, green, blue, _ = colours(depth)
-                # Whichever of black and white has more contrast: their midpoint in luminance is 0.18.
-                light = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
-                ink = "#000000" if light > 0.18 else "#ffffff"
-                axes.text(column, row, share(used), ha="center", va="center", color=ink, fontsize=9)
-        axes.set_xticks(range(len(paths)), _headings(paths))
-        axes.set_yticks(range(len(recipes)), [shown(recipe, 30) for recipe in recipes])
-        axes.set_xlim(-0.55, len(paths) - 0.45)
-        axes.set_ylim(len(recipes) - 0.45, -0.55)
-        axes.grid(False)
-        axes.tick_params(length=0)
-        axes.xaxis.tick_top()
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-        text = (
-            f"A map of {len(recipes)} recipes by {len(paths)} paths with the largest error over its bound in each;"
-            " the same numbers follow as a table."
-        )
-        return inline(figure, f"{name}-heat", "Largest share of the bound, by recipe and path", text)
 
 
 def speeds(cases: Sequence[CaseView], name: str) -> Markup | None:
@@ -143,21 +101,12 @@ def speeds(cases: Sequence[CaseView], name: str) -> Markup | None:
 
     ratios = [case.ratio or 0.0 for case in held]
     text = (
-        f"For {len(held)} cases, the device time of the baseline over that of the path against the baseline's own time."
+        f"For {len(held)} cases, the device time of the baseline over that of the path against the baseline's own"
+        f" time."
         f" The ratios go from {min(ratios):.2f} to {max(ratios):.2f}."
     )
     words = (f"{name}-speeds", "Device time of the baseline over that of the path", text)
     return panels(held, draw, words, ("device time of the baseline, ms", "baseline time / path time"))
-
-
-def largest(cases: Sequence[CaseView]) -> dict[tuple[str, str], float]:
-    """The largest share of the bound by (recipe, path); infinity for a NaN."""
-    worst: dict[tuple[str, str], float] = {}
-    for case in cases:
-        if "bound" in case.slack:
-            key = (case.recipe, case.path)
-            worst[key] = max(case.worst, worst.get(key, 0.0))
-    return worst
 
 
 def total(cases: Sequence[CaseView], side: str) -> list[int]:
@@ -176,13 +125,6 @@ def bucket(index: int) -> str:
         if start >= size:
             return f"{start // size}{letter}"
     return str(start)
-
-
-def _headings(paths: Sequence[str]) -> list[str]:
-    """Paths over narrow columns: without the operation where all have the same."""
-    operations = {path.partition("/")[0] for path in paths}
-    kept = [path.partition("/")[2] or path if len(operations) == 1 else path for path in paths]
-    return [label(path).replace("/", "\n") for path in kept]
 
 
 def _finite(counts: Sequence[int]) -> list[int]:
@@ -214,7 +156,7 @@ def _half(counts: Sequence[int]) -> str:
     return "none"
 
 
-def _place(share: float) -> float:
+def place(share: float) -> float:
     """log10 of a share, kept within the plot; 0 at its left end, a NaN at its right."""
     if share <= 0:
         return _LOWEST

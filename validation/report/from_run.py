@@ -81,7 +81,8 @@ def _said(value: Mapping[str, Any], count: int) -> list[str]:
     ledger = value.get("ledger")
     if isinstance(ledger, dict) and ledger.get("ok") is not True:
         said.append(
-            f"the slack ledger disagrees: {_drifts(ledger)} (it keeps how much of their bounds kernels use, and what"
+            f"the slack ledger disagrees: {_drifts(ledger)} (it keeps how much of their bounds kernels use, and"
+            f" what"
             " it does not know is no pass until somebody accepts it)"
         )
     if value.get("passed") is not True and not said and count:
@@ -113,14 +114,14 @@ def _case(value: Any, name: str) -> CaseView:
         share = _number(own.get("slack"))
         if share is not None:
             slack[_text(check, "name")] = share
-        if check.get("name") == "prediction" and isinstance(own.get("compared"), int):
-            compared, differing = own["compared"], _whole(own.get("differing"))
+        if check.get("name") == "prediction":
+            compared, differing = _whole(own.get("compared")), _whole(own.get("differing"))
     path, text = _text(value, "path"), _text(value, "case")
     return CaseView(
         path,
         text,
         _text(value, "verdict"),
-        _text(value, "explain").partition(" | rerun: ")[0],
+        _text(value, "explain").partition(" | rerun: ")[0].removeprefix(f"{_text(value, 'verdict')} {path} "),
         _command(_text(value, "rerun")) or rerun(path, text, ""),
         slack,
         compared,

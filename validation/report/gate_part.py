@@ -14,10 +14,7 @@ _MARKS = {"open": "\u2713", "locked": "\u2715", "surrogate": "~", "simulated": "
 
 def gate(evidence: Evidence, made: Matrix) -> Markup:
     """The matrix, and the reasons of what is not open."""
-    rows: list[list[Node]] = [
-        [breakable(path), *(tag("span", f"{_MARKS[cell.state]} {cell.state}", class_=f"state {_class(cell.state)}") for cell in cells)]
-        for path, cells in made.rows
-    ]  # fmt: skip
+    rows: list[list[Node]] = [[breakable(path), *(_state(cell.state) for cell in cells)] for path, cells in made.rows]
     headings: list[Node] = ["path"]
     headings += [joined(title, tag("br"), tag("small", cards)) for title, cards in made.columns]
     keys = [
@@ -27,7 +24,7 @@ def gate(evidence: Evidence, made: Matrix) -> Markup:
         ("simulated", "ran on the CPU, which opens nothing"),
         ("n/a", "the path is not meant for that card"),
     ]
-    key = tag("ul", *(tag("li", tag("span", f"{_MARKS[s]} {s}", class_=f"state {_class(s)}"), f" {text}") for s, text in keys), class_="key")  # fmt: skip
+    key = tag("ul", *(tag("li", _state(state), f" {text}") for state, text in keys), class_="key")
     return section(
         "gate",
         "What the gate makes of it",
@@ -44,7 +41,8 @@ def _basis(evidence: Evidence) -> Markup:
     refused = [source for source in evidence.sources if source.record is not None and source not in records]
     left = f" {len(refused)} that the verifier refused, or that are misnamed, are left out." if refused else ""
     asks = (
-        "A path serves on a kind of card only where a record of a parity run proves it there; the gate decides that from"
+        "A path serves on a kind of card only where a record of a parity run proves it there; the gate decides"
+        " that from"
         " the record alone."
     )
     if not records:
@@ -79,8 +77,8 @@ def reasons(made: Matrix) -> list[Markup]:
     return lines
 
 
-def _class(state: str) -> str:
-    return state.replace("/", "-")
+def _state(state: str) -> Markup:
+    return tag("span", f"{_MARKS[state]} {state}", class_=f"state {state.replace('/', '-')}")
 
 
 def _places(places: Sequence[tuple[str, str]]) -> str:

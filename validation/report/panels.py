@@ -33,8 +33,10 @@ def label(path: str) -> str:
 
 def share(number: float) -> str:
     """A share of a bound in two digits."""
-    if number == 0 or not math.isfinite(number):
-        return f"{number:g}"
+    if not math.isfinite(number):
+        return "NaN/inf"
+    if number == 0:
+        return "0"
     return f"{number:#.2g}" if 1e-3 <= number < 100 else f"{number:.1e}".replace("e-0", "e-")
 
 
@@ -44,8 +46,8 @@ def panels(
     words: tuple[str, str, str],
     axes: tuple[str, str],
 ) -> Markup:
-    """A panel for each path. draw: given axes and the cases of a path; words: name, title and text alternative; axes: what
-    the two are."""
+    """A panel for each path. draw: given axes and the cases of a path; words: name, title and text alternative; axes:
+    what the two are."""
     paths = list(by_path(cases).items())[:MOST]
     columns = 2 if len(paths) > 1 else 1
     rows = -(-len(paths) // columns)

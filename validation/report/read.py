@@ -58,7 +58,8 @@ def of_file(file: FilePath) -> Source:
 
 
 def paired(sources: Sequence[Source]) -> list[Source]:
-    """Sources, with each record of a run among them marked as such: same device, same cases, same shares of bounds."""
+    """Sources, with each record of a run among them marked as such: same device, same cases, same shares of"
+    " bounds."""
     runs = {_key(source): source.name for source in sources if source.kind == "run"}
     return [
         replace(source, twin=runs.get(_key(source), "")) if source.kind == "record" else source for source in sources

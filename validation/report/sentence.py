@@ -81,7 +81,7 @@ def of_evidence(evidence: Evidence) -> Sentence:
     tones = [sentence.tone for _, sentence in said] + [Tone.FAILED] * bool(lost)
     tone = max(tones, key=_ORDER.index)
     if len(said) == 1:
-        source, sentence = said[0]
+        sentence = said[0][1]
         return Sentence(tone, sentence.text, [*lost, *sentence.more, *_twins(evidence)])
     good = sum(sentence.tone is Tone.PASSED for _, sentence in said)
     lines = [f"{source.kind} {source.name[:24]}: {sentence.text}" for source, sentence in said]
