@@ -45,7 +45,11 @@ def _drawn(sources: Sequence[Source], draw: Any, alone: str, caption: str) -> li
 def errors(sources: Sequence[Source]) -> Markup:
     """Errors against bounds: the table of paths, the histograms, the map."""
     kinds = dict.fromkeys(numbers(source) for source in sources)
-    parts: list[Node] = [tag("p", "The numbers are ", joined(*(joined(badge(kind), " ") for kind in kinds)))]
+    words = (
+        ". EXACT means that every output has its predicted bits, WITHIN_BOUND that no output is further from the"
+        " double-precision result than its bound; any other verdict is a failure."
+    )
+    parts: list[Node] = [tag("p", "The numbers are ", joined(*(joined(badge(kind), " ") for kind in kinds)), words)]
     for place, cases in groups(sources):
         if len(groups(sources)) > 1:
             parts.append(tag("h3", place))
@@ -219,4 +223,4 @@ def _times(case: CaseView) -> list[Node]:
 def _spread(timing: Timing | None) -> str:
     if timing is None:
         return "-"
-    return f"{timing.median:.4g} ({timing.least:.4g} to {timing.most:.4g})"
+    return f"{timing.median:#.4g} ({timing.least:#.4g} to {timing.most:#.4g})"

@@ -168,4 +168,6 @@ def place(share: float) -> float:
 def _decade(power: int) -> str:
     if power == int(_LOWEST):
         return f"\u2264 {10.0**power:g}"
+    if power == int(_HIGHEST):
+        return f"\u2265 {10.0**power:g}"
     return f"{10.0**power:g}"

@@ -44,7 +44,8 @@ def of_record(data: bytes, file: str) -> Source:
     told = value["provenance"]
     timings = {(item["path"], item["case"]): item for item in value["timings"]}
     executor = told["executor"]
-    cases = [_case(case, timings.get((case["path"], case["case"])), executor) for case in value["cases"]]
+    told_bits = value["identification"] or {}
+    cases = [_case(case, timings.get((case["path"], case["case"])), told) for case in value["cases"]]
     facts = [("Strata", str(value["project"]))]
     facts += [(label, str(told[key])) for key, label in _FACTS.items() if told.get(key) is not None]
     code = sorted({(image["entry"], image["loaded"]) for image in value["images"]})
@@ -65,8 +66,8 @@ def of_record(data: bytes, file: str) -> Source:
         profile=value["plan"]["profile"],
         when=told["made"],
         record=of_value(value, name, local=False),
-        vectors=value["identification"]["vectors"],
-        special=value["identification"]["special"],
+        vectors=told_bits.get("vectors"),
+        special=told_bits.get("special"),
     )
 
 
@@ -85,7 +86,7 @@ def of_outcome(data: bytes, file: str) -> Verified:
     return Verified(str(value.get("name")), accepted, str(value.get("outcome")), reasons, notes)
 
 
-def _case(value: Mapping[str, Any], timed: Mapping[str, Any] | None, executor: str) -> CaseView:
+def _case(value: Mapping[str, Any], timed: Mapping[str, Any] | None, told: Mapping[str, Any]) -> CaseView:
     wrong = [f"{check[0]}: {check[1]}" for check in value["checks"] if check[1] not in ("EXACT", "WITHIN_BOUND")]
     said = value["prediction"]
     return CaseView(
@@ -93,7 +94,7 @@ def _case(value: Mapping[str, Any], timed: Mapping[str, Any] | None, executor: s
         value["case"],
         value["verdict"],
         "; ".join(wrong[:3]),
-        rerun(value["path"], value["case"], executor),
+        rerun(value["path"], value["case"], told["executor"], told["rule"] or ""),
         {check: float_of(bits) for check, bits in value["slack"].items()},
         None if said is None else said["compared"],
         None if said is None else said["differing"],

@@ -133,9 +133,10 @@ def _case(value: Any, name: str) -> CaseView:
     )
 
 
-def rerun(path: str, text: str, executor: str) -> str:
-    """The command of one case again."""
+def rerun(path: str, text: str, executor: str, rule: str = "") -> str:
+    """The command of one case again. rule: the tensor-core rule of lanes, "" for their usual one."""
     words = ["--executor", executor] if executor else []
+    words += ["--rule", rule] if rule else []
     return shlex.join(["python", "-m", "validation", "parity", *words, "--paths", path, "--case", text])
 
 
