@@ -47,7 +47,7 @@ def intro() -> Markup:
 
 
 def badge(kind: str) -> Markup:
-    """How far a fact can be trusted: recomputed, computed, claimed, attested or advisory."""
+    """How far a fact can be trusted; `ran` says what each word means."""
     return tag("span", kind, class_=f"badge {kind}")
 
 
@@ -55,7 +55,7 @@ def numbers(source: Source) -> str:
     """What the numbers of a file are."""
     if source.kind == "run":
         return "computed"
-    return "recomputed" if source.verified is not None and source.verified.accepted else "claimed"
+    return "spot-checked" if source.verified is not None and source.verified.accepted else "claimed"
 
 
 def ran(sources: Sequence[Source]) -> Markup:
@@ -66,8 +66,11 @@ def ran(sources: Sequence[Source]) -> Markup:
         *_term("computed", "by the run itself, which judged every output; whoever has the card can do it again"),
         *_term("claimed", "written in a record that no verifier has looked at"),
         *_term(
-            "recomputed", "rows that the record could not choose were computed again by the verifier, without the card"
+            "spot-checked",
+            "written in a record of which a verifier, without the card, computed rows again that the record could not"
+            " choose, and found nothing against it",
         ),
+        *_term("recomputed", "computed again by the verifier"),
         *_term("attested", "the word of whoever made the file; nobody can derive it, and no number depends on it"),
         *_term("advisory", "told for people; nothing depends on it"),
         class_="legend",
@@ -128,13 +131,20 @@ def _bits(source: Source) -> Markup:
         return joined(f"none were compared with a prediction{why}")
     total, wrong = sum(case.compared or 0 for case in compared), sum(case.differing or 0 for case in compared)
     text = f"{total:,} outputs of {len(compared):,} cases compared with their predicted bits, {wrong:,} differ"
-    return joined(text, " ", badge(numbers(source)))
+    return joined(text, " ", badge(_bits_badge(source)))
+
+
+def _bits_badge(source: Source) -> str:
+    """A verifier that was told to leave out bits says nothing of them."""
+    verified = source.verified
+    return "claimed" if verified is not None and verified.outcome != "ACCEPTED" else numbers(source)
 
 
 def _verifier(source: Source) -> Markup:
     if source.verified is None:
         return joined("has not been asked: ", tag("code", "python -m validation verify FILE"))
-    return joined(source.verified.outcome, "; ", "; ".join([*source.verified.reasons, *source.verified.notes]))
+    said = "; ".join([*source.verified.reasons, *source.verified.notes])
+    return joined(source.verified.outcome, "; ", said, " ", badge("recomputed") if source.verified.accepted else None)
 
 
 def not_run(sources: Sequence[Source]) -> Markup:

@@ -223,6 +223,17 @@ def test_a_refused_record_opens_nothing(tmp_path: FilePath) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_a_verified_record_is_said_to_be_checked_in_the_rows_shown_and_no_further(tmp_path: FilePath) -> None:
+    file, outcome = written(tmp_path, "hopper"), tmp_path / "verified.json"
+    told = {"name": file.stem, "accepted": True, "outcome": "ACCEPTED without bits", "notes": ["4 rows"]}
+    outcome.write_text(json.dumps(told))
+    text = page(read([file], [outcome]))
+    assert re.search(r"planned cases[^<]*<span class=\"badge spot-checked\"", text)
+    assert re.search(r"differ <span class=\"badge claimed\"", text)
+    assert re.search(r"4 rows <span class=\"badge recomputed\"", text)
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_writes_the_page_and_its_status_is_the_verdict(tmp_path: FilePath) -> None:
     good, bad, out = tmp_path / "good.json", tmp_path / "bad.json", tmp_path / "deep" / "page.html"
     good.write_text(json.dumps(run([case()])))
