@@ -49,7 +49,14 @@ def errors(sources: Sequence[Source]) -> Markup:
         ". EXACT means that every output has its predicted bits, WITHIN_BOUND that no output is further from the"
         " double-precision result than its bound; any other verdict is a failure."
     )
-    parts: list[Node] = [tag("p", "The numbers are ", joined(*(joined(badge(kind), " ") for kind in kinds)), words)]
+    parts: list[Node] = [
+        tag(
+            "p",
+            "The numbers are ",
+            joined(*(joined(" and " if index else None, badge(kind)) for index, kind in enumerate(kinds))),
+            words,
+        )
+    ]
     for place, cases in groups(sources):
         if len(groups(sources)) > 1:
             parts.append(tag("h3", place))
