@@ -1,4 +1,4 @@
-"""Sessions: `nox -s parity`, `tests`, `mutants`, `static`, `records`, `submission`, `bench`, `lint`.
+"""Sessions: `nox -s parity`, `tests`, `mutants`, `static`, `records`, `submission`, `report`, `bench`, `lint`.
 
 What follows `--` goes to the command inside.
 
@@ -68,6 +68,13 @@ def submission(session: nox.Session) -> None:
     """Check a pull request that adds one record: `-- BASE HEAD`, with a checkout of the main branch."""
     _install(session, _compiler_extras(session))
     _run(session, str(ROOT / "ci" / "check_submission"), *session.posargs)
+
+
+@nox.session
+def report(session: nox.Session) -> None:
+    """Write a page about runs and records: `nox -s report -- parity/run.json --out report.html`."""
+    _install(session, [], groups=["report"])
+    _run(session, "-m", "validation", "report", *session.posargs)
 
 
 @nox.session

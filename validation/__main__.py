@@ -21,6 +21,7 @@ from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
 from validation.recipes import RECIPES
 from validation.record import recording, verify_command
+from validation.report import command as report_command
 from validation.settings import PREDICT
 
 COULD_NOT_RUN = 2
@@ -117,6 +118,14 @@ def parser() -> argparse.ArgumentParser:
     verify_command.add_arguments(
         commands.add_parser("verify", help="check a record without a card", description=verify_command.__doc__)
     )
+    report_command.add_arguments(
+        commands.add_parser(
+            "report",
+            help="write a page about runs and records",
+            description=report_command.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
     commands.add_parser("controls", help="wrong numbers, kernels, data and runs that the harness must refuse")
     commands.add_parser("paths", help="list every path with its baseline")
     commands.add_parser("recipes", help="list every recipe with its motivation")
@@ -159,6 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return ledger_command.run(options, console)
         if options.command == "verify":
             return verify_command.run(options, console)
+        if options.command == "report":
+            return report_command.run(options, console)
         if options.command == "controls":
             return proof.run(console)
         return _list(options.command, console)

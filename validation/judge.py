@@ -12,6 +12,7 @@ from strata.executors.base import Executor, Witness
 from validation.bounds import prompt_attention as bounds
 from validation.probes import self_check
 from validation.reference.prompt_attention import Reference
+from validation.ulps import histogram
 from validation.verdict import AXES, Check, holds, identical, short, within
 
 
@@ -113,7 +114,8 @@ def _relative(error: float, scale: float) -> float | None:
 
 
 def figures(new: np.ndarray, old: np.ndarray | None, reference: Reference) -> dict[str, Any]:
-    """Errors for the report: absolute, relative to the output's scale, by head, and over the published gates.
+    """Errors for the report: absolute, relative to the output's scale, by head, in units in the last place, and over
+    the published gates.
 
     Per head, a head's largest error is divided by that head's own largest output: a small head
     beside a large one is shown at its own size.
@@ -129,11 +131,13 @@ def figures(new: np.ndarray, old: np.ndarray | None, reference: Reference) -> di
         known = [share for share in heads if share is not None]
         out["error_new_worst_head"] = max(known, default=None)
         out["error_new_by_head"] = heads
+        out["ulps_new"] = histogram(new[rows], truth)
         if old is not None:
             gate_1 = bounds.accuracy(old[rows], truth)
             out["gate_1"] = out["error_new"] / gate_1 if gate_1 > 0 else float(out["error_new"] > 0)
             base = np.abs(old[rows].astype(np.float64) - truth)
             out["error_old"] = float(base.max())
+            out["ulps_old"] = histogram(old[rows], truth)
             out["error_old_of_scale"] = _relative(out["error_old"], scale)
             out["difference"] = float(np.abs(new.astype(np.float64) - old).max())
             out["difference_of_scale"] = _relative(out["difference"], float(np.abs(old).max()))

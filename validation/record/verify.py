@@ -91,7 +91,7 @@ def examine(data: bytes, file_name: str | None, against: Against, console: Conso
         value = canonical.decode(data)
     except RecordError as error:
         return Outcome(name, (Refusal(error.rule, str(error)),))
-    early = _named(name, file_name) + _shaped(value)
+    early = _named(name, file_name) + shape(value)
     if early:
         return Outcome(name, tuple(early))
     subject = Subject(value, against.sources, against.planner)
@@ -153,7 +153,7 @@ def _named(name: str, file_name: str | None) -> list[Refusal]:
     return [Refusal("name", f"the file is called {short(ascii(file_name)[1:-1])}, expected {name}.json")]
 
 
-def _shaped(value: Any) -> list[Refusal]:
+def shape(value: Any) -> list[Refusal]:
     """What breaks the schema; the first places, since the rest says little."""
     found = []
     for error in _validator().iter_errors(value):

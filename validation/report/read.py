@@ -1,0 +1,91 @@
+"""Reads the files of a report, whatever they hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
+
+from strata.executors.base import StrataError
+from validation.report.from_record import of_outcome, of_record
+from validation.report.from_run import of_run
+from validation.report.run_file import SCHEMA
+from validation.report.source import Source, Verified
+
+#: Bytes a run may have: one of the full profile over all paths has below 20 MiB.
+LARGEST_RUN = 64 << 20
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """sources: in the order of the files; unreadable: file and reason of those that are none."""
+
+    sources: Sequence[Source]
+    unreadable: Sequence[tuple[str, str]] = ()
+
+    @property
+    def shown(self) -> list[Source]:
+        """Sources whose cases count: a record of a run that is here too would count the same cases twice."""
+        return [source for source in self.sources if not source.twin]
+
+
+def read(files: Sequence[FilePath], verified: Sequence[FilePath] = ()) -> Evidence:
+    """The evidence of files. Raises StrataError when none of them can be read, or an outcome cannot."""
+    outcomes = [of_outcome(_bytes(file), file.name) for file in verified]
+    sources: list[Source] = []
+    unreadable: list[tuple[str, str]] = []
+    for file in files:
+        try:
+            sources.append(of_file(file))
+        except StrataError as error:
+            unreadable.append((file.name, str(error)))
+    if not sources and unreadable:
+        raise StrataError(f"{unreadable[0][0]} cannot be shown: {unreadable[0][1]}")
+    return Evidence(paired([_with_outcome(source, outcomes) for source in sources]), unreadable)
+
+
+def of_file(file: FilePath) -> Source:
+    """The source of one file. Raises StrataError when it is neither a run nor a record."""
+    data = _bytes(file)
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise StrataError(f"{file.name} is not JSON: {str(error)[:80]}") from None
+    if isinstance(value, dict) and value.get("schema") == SCHEMA:
+        return of_run(value, file.name)
+    return of_record(data, file.name)
+
+
+def paired(sources: Sequence[Source]) -> list[Source]:
+    """Sources, with each record of a run among them marked as such: same device, same cases, same shares of"
+    " bounds."""
+    runs = {_key(source): source.name for source in sources if source.kind == "run"}
+    return [
+        replace(source, twin=runs.get(_key(source), "")) if source.kind == "record" else source for source in sources
+    ]
+
+
+def _key(source: Source) -> tuple[object, ...]:
+    cases = tuple((case.path, case.text, case.verdict, case.slack.get("bound")) for case in source.cases)
+    return source.capability, source.planned, cases
+
+
+def _with_outcome(source: Source, outcomes: Sequence[Verified]) -> Source:
+    own = [outcome for outcome in outcomes if source.kind == "record" and outcome.name == source.name]
+    refusing = [outcome for outcome in own if not outcome.accepted]
+    return replace(source, verified=(refusing or own)[0]) if own else source
+
+
+def _bytes(file: FilePath) -> bytes:
+    """The bytes of a plain file of at most LARGEST_RUN. Raises StrataError."""
+    try:
+        if not file.is_file():
+            raise StrataError(f"there is no plain file {str(file)!a}")
+        with file.open("rb") as opened:
+            data = opened.read(LARGEST_RUN + 1)
+    except OSError as error:
+        raise StrataError(f"{str(file)!a} cannot be read: {error.strerror}") from error
+    if len(data) > LARGEST_RUN:
+        raise StrataError(f"{str(file)!a} has more than {LARGEST_RUN:,} bytes")
+    return data
