@@ -19,7 +19,7 @@ from validation.report.markup import Markup, raw, shown
 #: Roles of colours and the stand-ins that matplotlib draws.
 INK, MUTED, GRID, NEW, OLD, BAD, PAPER = (f"#0{i}0{i}0{i}" for i in range(1, 8))
 _ROLES = {INK: "ink", MUTED: "muted", GRID: "grid", NEW: "new", OLD: "old", BAD: "bad", PAPER: "paper"}
-_STYLE = {
+_STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "strata",
     "text.parse_math": False,
