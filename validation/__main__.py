@@ -28,6 +28,20 @@ COULD_NOT_RUN = 2
 LOG_WIDTH = 140
 
 
+def _file(text: str) -> FilePath:
+    """An argument that is the name of a file or directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("an empty name, expected a file or directory")
+    return FilePath(text)
+
+
+def _word(text: str) -> str:
+    """An argument that is not empty."""
+    if not text:
+        raise argparse.ArgumentTypeError("empty, expected a name")
+    return text
+
+
 def _whole(text: str) -> int:
     """An argument that is a number of 0 or more."""
     if not (text.isascii() and text.isdigit()):
@@ -46,21 +60,23 @@ def parser() -> argparse.ArgumentParser:
         "1 when one did not, 2 when nothing could be run.",
     )
     what = run.add_argument_group("what is run")
-    what.add_argument("--paths", default=parity.DEFAULT_PATHS, metavar="GLOB", help="paths (default: %(default)s)")
+    what.add_argument(
+        "--paths", type=_word, default=parity.DEFAULT_PATHS, metavar="GLOB", help="(default: %(default)s)"
+    )
     what.add_argument(
         "--profile", choices=PROFILES, help=f"list of cases (default: {parity.DEFAULT_PROFILE}; not with --case)"
     )
     what.add_argument("--context", type=_whole, metavar="N", help="run one size instead of a profile: cells")
     what.add_argument("--queries", type=_whole, metavar="N", help="queries of that size (default: min(512, context))")
-    what.add_argument("--recipe", metavar="NAME", help="only this recipe (see `recipes`)")
-    what.add_argument("--case", metavar="TEXT", help="one case in its text form, as a failing verdict prints it")
-    what.add_argument("--capture", type=FilePath, metavar="FILE", help="captured model data; adds recipe `captured`")
+    what.add_argument("--recipe", type=_word, metavar="NAME", help="only this recipe (see `recipes`)")
+    what.add_argument("--case", type=_word, metavar="TEXT", help="one case, as a failing verdict prints it")
+    what.add_argument("--capture", type=_file, metavar="FILE", help="captured model data; adds recipe `captured`")
     what.add_argument(
         "--seed", type=_whole, metavar="N", help=f"seed of all cases (default: {profiles.SEED}; not with --case)"
     )
     where = run.add_argument_group("where it runs")
     where.add_argument("--executor", choices=EXECUTORS, default="auto", help="auto takes a card when there is one")
-    where.add_argument("--target", metavar="ARCH", help="cuda: image to build, e.g. sm_75 (default: the card's own)")
+    where.add_argument("--target", type=_word, metavar="ARCH", help="cuda: image to build (default: the card's own)")
     where.add_argument(
         "--rule",
         default=DEFAULT_RULE,
@@ -76,10 +92,10 @@ def parser() -> argparse.ArgumentParser:
         help="cuda: compare bits with lanes (default: sample in the quick profile when a compiler exists, else none)",
     )
     more.add_argument("--reps", type=_whole, default=0, metavar="N", help="cuda: time path and baseline N times")
-    more.add_argument("--out", type=FilePath, metavar="DIR", help="write run.json with every figure there")
+    more.add_argument("--out", type=_file, metavar="DIR", help="write run.json with every figure there")
     more.add_argument(
         "--record",
-        type=FilePath,
+        type=_file,
         nargs="?",
         const=recording.DIRECTORY,
         metavar="DIR",
@@ -176,6 +192,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StrataError as error:
         print(f"error: {error}", file=sys.stderr)
         return COULD_NOT_RUN
+    except KeyboardInterrupt:  # outside of the cases, which keep what is finished
+        print("interrupted", file=sys.stderr)
+        return parity.FAILED
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from validation.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.captured_case import build_captured
 from validation.cases import Case, CaseError
 from validation.certificate import Certificate, NotFiniteError, certify
+from validation.draws import Stream
 from validation.enclosure import certificate, certified
 from validation.findings import Findings
 from validation.operations import ATTENTION, Operation, device_milliseconds
@@ -23,7 +24,7 @@ from validation.pools import Inputs, build
 from validation.predict import rules_for
 from validation.recipes import find
 from validation.reference.prompt_attention import Reference, attend
-from validation.sampling import rows_of, sampled
+from validation.sampling import referenced, rows_of
 from validation.settings import Settings
 from validation.verdict import AXES, Check, Verdict, holds, identical, written
 
@@ -66,7 +67,7 @@ def run(
         inputs: Inputs = memo.get("inputs", (case, path.mode), lambda: make_inputs(case, path, executor, settings))
         # Not kept in the memo: it is what tells that the memo gave this case's inputs.
         found.checks.append(promises.kept(case, path.mode, inputs))
-    rows = sampled(inputs.widths)
+    rows = referenced(inputs.widths, case.stream("referenced"))
     with found.timed("new"):
         first = operation.run(executor, path, inputs)
     new = first.out
@@ -82,7 +83,7 @@ def run(
         _witness("witness", case, path, executor, operation, first.witnesses),
     ]
     with found.timed("repeat"):
-        found.checks.append(_repeat(inputs, rows, new, path, executor, settings, operation))
+        found.checks.append(_repeat(inputs, rows, new, path, executor, settings, operation, case.stream("repeat")))
     old: np.ndarray | None = None
     base = PATHS[path.baseline] if path.baseline else None
     if base is not None:
@@ -198,14 +199,19 @@ def _repeat(
     executor: Executor,
     settings: Settings,
     operation: Operation,
+    stream: Stream,
 ) -> Check:
-    """The path once more: all of it, or on lanes and for large cases the sampled queries alone."""
+    """The path once more with its queries in another order, each of which must give the bits it gave in its own place:
+    all of them, or on lanes and for large cases those with a reference alone.
+
+    Queries know nothing of one another, so what depends on a query's place in the launch is a fault.
+    """
     work = int(inputs.widths.sum()) * new.shape[1]
     whole = executor.name != "lanes" or work <= REPEAT_LIMIT
-    part = inputs if whole else rows_of(inputs, rows)
-    again = operation.run(settings.twin or executor, path, part).out
-    labels = () if whole else (rows,)
-    check = identical("repeat", again, new if whole else new[rows], labels=labels, axes=AXES)
+    chosen = np.arange(len(new)) if whole else rows
+    order = chosen[stream.permutation(len(chosen))]
+    again = operation.run(settings.twin or executor, path, rows_of(inputs, order)).out
+    check = identical("repeat", again, new[order], labels=(order,), axes=AXES)
     return replace(check, figures=check.figures | {"whole": whole, "other_schedule": settings.twin is not None})
 
 

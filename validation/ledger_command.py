@@ -14,7 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from strata.executors.base import StrataError
+from strata.executors.base import StrataError, source_digests
 from validation import families, profiles
 from validation import ledger as ledgers
 from validation.families import Family, Key
@@ -87,6 +87,11 @@ def accept(held: Ledger, run: Mapping[str, Any], reason: str, date: str) -> tupl
         raise StrataError(f"the run is no complete run.json: {type(error).__name__}: {error}") from error
     if ended != "complete" or unfinished or len(cases) != planned or not cases:
         raise StrataError(f"the run is {ended}, {len(cases)} of {planned} cases; expected a complete one")
+    if run.get("sources") != source_digests():
+        raise StrataError("the run is of other kernel sources than this checkout's, and says nothing of these")
+    readings = run.get("readings")
+    if not run.get("controls") or run.get("failed") or not (isinstance(readings, dict) and readings.get("agree")):
+        raise StrataError("the run's own controls failed or were not asked, or its cases follow two readings")
     failed = sum(not verdict.passes for verdict in verdicts)
     if failed:
         raise StrataError(f"{failed} cases of the run did not pass, expected none: figures of a fault are not accepted")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
+from validation.draws import Stream
 from validation.pools import EDGE_WIDTHS, Inputs
 
 #: Cases of at most this many queries get a reference for each of them.
 ALL_QUERIES = 32
+#: Cases of at most this many queries have every one of them referenced, by `referenced`.
+EVERY_QUERY = 64
 #: Otherwise one query in this part of them, as in the published program, and the edges.
 SAMPLES = 16
 
@@ -23,6 +27,23 @@ def sampled(widths: np.ndarray) -> np.ndarray:
     for edge in EDGE_WIDTHS:
         chosen.update(np.flatnonzero(widths == edge)[:1].tolist())
     return np.array(sorted(chosen), dtype=np.int64)
+
+
+def referenced(widths: np.ndarray, stream: Stream) -> np.ndarray:
+    """int64, ascending: the queries of a case that get a reference.
+
+    All of them up to EVERY_QUERY; else the sampled ones, and besides one at random of each share of SAMPLES: a fault
+    that keeps to queries of one remainder, as by a wrong test of the block's number, has no regular gap to live in.
+    """
+    count = len(widths)
+    if count <= EVERY_QUERY:
+        return np.arange(count)
+    edges = np.arange(SAMPLES + 1) * count // SAMPLES
+    random = [
+        low + int(stream.child(share).below(int(high - low), ()))
+        for share, (low, high) in enumerate(pairwise(edges.tolist()))
+    ]
+    return np.union1d(sampled(widths), np.array(random, dtype=np.int64))
 
 
 def rows_of(inputs: Inputs, rows: np.ndarray) -> Inputs:

@@ -16,7 +16,7 @@ CONTEXTS = (40, 211)
 QUERIES = 4
 #: `width_edges` gives query i the i-th edge width; the first eight go past one chunk of 32.
 EDGE_QUERIES = 8
-PAGE_SIZES = (1, 4, 16, 64, 512)
+PAGE_SIZES = (1, 3, 4, 16, 64, 100, 512)
 KV_HEADS = (1, 2, 3)
 #: Larger pages hold a law case in too few of them for its table of gaps.
 LAW_PAGES = 4

@@ -56,10 +56,21 @@ def directory(environ: Mapping[str, str] = os.environ) -> FilePath | None:
         return None
 
 
+def _age(file: FilePath) -> float:
+    """Smaller for a newer file; the oldest of all when it cannot be asked."""
+    try:
+        return -file.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def _scan(folder: FilePath, local: bool) -> Iterator[Record | str]:
-    """The records of a directory in order of their names, and a line for each file left out."""
+    """The records of a directory, and a line for each file left out: those of this machine newest first, so that the
+    limit on what is read leaves out the oldest; accepted ones in order of their names."""
     try:
         files = sorted(file for file in folder.iterdir() if file.suffix == ".json")
+        if local:
+            files.sort(key=_age)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -19,7 +19,7 @@ from validation.operations import Operation
 from validation.pools import Inputs
 from validation.recipes import find, of_operation
 from validation.runner import settle
-from validation.sampling import sampled
+from validation.sampling import referenced
 from validation.settings import Settings
 from validation.verdict import Verdict
 
@@ -235,7 +235,7 @@ def test_a_failed_bound_gives_the_predicted_bits() -> None:
 def test_predicting_a_sample_is_no_proof_of_every_bit() -> None:
     found, queries, _ = predicted("sample", LARGE)
     assert settle(found.checks) is Verdict.WITHIN_BOUND
-    assert queries[2] == len(sampled(np.arange(131, 201)))
+    assert queries[2] == len(referenced(np.arange(131, 201), LARGE.stream("referenced")))
     assert queries[2] < 70
 
 
@@ -274,7 +274,7 @@ def test_large_cases_on_lanes_are_repeated_on_sampled_queries(monkeypatch: pytes
     counting = Counting()
     found = run(LARGE, prompt_attention=kernel(counting))
     assert failed(found) == set()
-    assert counting.queries == [70, len(sampled(np.arange(131, 201)))]
+    assert counting.queries == [70, len(referenced(np.arange(131, 201), LARGE.stream("referenced")))]
 
 
 def test_inputs_and_baseline_are_shared_by_tiers() -> None:

@@ -17,7 +17,7 @@ from tests.validation.stub import StubCard, StubExecutor
 from validation import families, ledger
 from validation.__main__ import main
 from validation.families import Family
-from validation.ledger import FACTOR, KEPT, RESOLUTION, Ledger
+from validation.ledger import FACTOR, KEPT, RESOLUTION, Ledger, drifted
 from validation.predict import DEFAULT_RULE
 from validation.profiles import SEED
 
@@ -180,3 +180,10 @@ def test_outputs_of_zeros_are_kept_as_zeros() -> None:
         for (_, recipe), one in section.items():
             if recipe in ("all_absent", "zeros"):
                 assert set(one.figures.values()) == {0.0}
+
+
+def test_an_error_that_doubles_is_told() -> None:
+    """What the factor is for: a lost bit doubles an error, and no figure may take that for luck."""
+    assert 1 < FACTOR < 2
+    assert drifted(2e-3, 1e-3)
+    assert drifted(1e-3, 2e-3)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from strata.executors.base import StrataError
+from strata.executors.base import StrataError, source_digests
 from tests.validation.test_ledger_review import PATH, RECIPE, cases, held
 from validation import families, ledger, ledger_command
 from validation.__main__ import main
@@ -26,6 +26,10 @@ def record(results: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
         "planned": len(results),
         "cases": results,
         "not_run": [],
+        "sources": source_digests(),
+        "controls": 3,
+        "failed": [],
+        "readings": {"agree": True},
     } | changes
 
 
@@ -169,3 +173,24 @@ def test_the_run_of_a_record_is_taken_for_its_profile(file: Path, tmp_path: Path
     assert main(["ledger", "--accept", written(tmp_path, run), "--reason", "first"]) == 0
     run = record([*results, *beside])
     assert main(["ledger", "--accept", written(tmp_path, run), "--reason", "first"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sources": {"prompt_attention.cu": "0" * 64}}, "other kernel sources"),
+        ({"sources": None}, "other kernel sources"),
+        ({"controls": 0}, "controls failed or were not asked"),
+        ({"failed": ["within/nan"]}, "controls failed or were not asked"),
+        ({"readings": {"agree": False}}, "two readings"),
+        ({"readings": None}, "two readings"),
+    ],
+)
+def test_a_run_that_is_worth_nothing_is_not_accepted(
+    changes: dict[str, Any], said: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = file.read_bytes()
+    words = ["ledger", "--accept", written(tmp_path, record(cases(0.5), **changes)), "--reason", "first"]
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+    assert file.read_bytes() == before

@@ -138,9 +138,9 @@ def run_on(
 
     monkeypatch.setattr(parity, "Stations", partial(Stations, open=opened))
     monkeypatch.setattr(Stations, "of", of)
-    entries = [Entry(Case(recipe, 5, 70, 2, 4)) for recipe in rules]
-    monkeypatch.setitem(profiles.LISTS, "quick", lambda seed: entries)
-    status = main(["parity", "--executor", "cuda", "--paths", TENSOR.name, "--predict", "all", "--out", str(out)])
+    monkeypatch.setitem(profiles.LISTS, "quick", lambda seed: [Entry(Case(recipe, seed, 70, 2, 4)) for recipe in rules])
+    words = ["parity", "--executor", "cuda", "--paths", TENSOR.name, "--predict", "all", "--seed", "5"]
+    status = main([*words, "--out", str(out)])
     return status, json.loads((out / "run.json").read_text()), capsys.readouterr().out
 
 

@@ -129,7 +129,7 @@ def test_a_planted_fault_is_found_by_a_real_run(monkeypatch: pytest.MonkeyPatch,
     typed = shlex.split(alarm["explain"].partition("rerun: ")[2])
     assert typed[:4] == ["python", "-m", "validation", "parity"]
     again = parser().parse_args(typed[3:])
-    assert (again.paths, again.case) == (alarm["path"], soak_plan.job(1, index).case.text())
+    assert (again.paths, Case.parse(again.case)) == (alarm["path"], soak_plan.job(1, index).case)
 
 
 def test_processes_give_what_one_does() -> None:

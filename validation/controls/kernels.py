@@ -24,7 +24,7 @@ from validation.controls.stand_in import Attended, StubCard, StubExecutor, StubO
 from validation.operations import Operation, Outcome
 from validation.pools import Inputs
 from validation.reference.prompt_attention import attend
-from validation.sampling import ALL_QUERIES
+from validation.sampling import EVERY_QUERY
 from validation.settings import Settings
 
 PATH = PATHS["prompt_attention/q4_0/sm80"]
@@ -32,7 +32,7 @@ PATH = PATHS["prompt_attention/q4_0/sm80"]
 CASE = Case("signed_decades", 5, 41, 3, 4, n_head_kv=2, group=4)
 OTHER = replace(CASE, seed=6)
 #: One query more than have a reference each.
-MANY = replace(CASE, queries=ALL_QUERIES + 1)
+MANY = replace(CASE, context=EVERY_QUERY + 1, queries=EVERY_QUERY + 1)
 
 LANES = StubExecutor()
 attention = Attended()

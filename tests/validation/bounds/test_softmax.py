@@ -146,3 +146,8 @@ def test_cells_of_one_chunk_share_their_rescaling() -> None:
     two, nine = (largest_error(terms, out, rounding, chunk=chunk) for chunk in (5, 1))
     assert two.max() > 0
     assert (nine >= two).all()
+
+
+def test_the_bounds_own_rounding_is_all_that_widens_it() -> None:
+    """A few thousand roundings of float64, 2**-53 each, and no more than a hundred-thousandth of a float32 rounding."""
+    assert 1 + 4096 * 2.0**-53 <= WIDENED <= 1 + 2.0**-30

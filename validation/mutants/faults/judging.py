@@ -197,12 +197,12 @@ def _witness() -> Iterator[Mutant]:
 
 
 def _case() -> Iterator[Mutant]:
-    run = "again = operation.run(settings.twin or executor, path, part).out"
+    run = "again = operation.run(settings.twin or executor, path, rows_of(inputs, order)).out"
     yield _fault(
         "repeat-of-itself",
         CASE,
         run,
-        "again = (new if whole else new[rows]).copy()",
+        "again = new[order].copy()",
         "The second run is a copy of the first.",
     )
     expected = "got = new if whole else new[rows]\n    checks"
