@@ -160,7 +160,10 @@ def _all(indices: Sequence[int], seed: int, rule: str, jobs: int) -> Iterator[Fi
     try:
         yield from _in_order(parts, jobs * AHEAD, lambda part: pool.submit(_part, part))
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        # Whatever comes, a second Ctrl-C too: nobody waits for a run whose result nobody takes.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in list((getattr(pool, "_processes", None) or {}).values()):
+            process.terminate()
 
 
 def _in_order(

@@ -43,7 +43,9 @@ def kind(record: Record, path: Path) -> tuple[Kind, str]:
     """The kind of evidence, and one line why it is no better than that ("" when native)."""
     who = f"record {record.short}"
     if record.executor != "cuda" or record.capability is None:
-        return Kind.SIMULATED, f"simulated: {who} ran on the CPU (lanes), which is no evidence for a card"
+        return Kind.SIMULATED, (
+            f"simulated: {who} ran on the CPU (lanes), which is no evidence for a card: refused as native evidence"
+        )
     at = dotted(record.capability)
     for image in launched(record, path):
         code = _machine_code(image)

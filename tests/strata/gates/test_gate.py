@@ -80,11 +80,11 @@ def test_native_records_open_their_tier() -> None:
         (SM80, ("NVIDIA T4", 75, "sm_75"), "cuda",
          "surrogate: record ID ran sm_75 code, which cannot hold sm80 paths"),
         (SM75, ("lanes", None, "lanes-x86_64"), "lanes",
-         "simulated: record ID ran on the CPU (lanes), which is no evidence for a card"),
+         "simulated: record ID ran on the CPU (lanes), which is no evidence for a card: refused as native evidence"),
         (SM75, ("lanes", 75, "sm_75"), "lanes",
-         "simulated: record ID ran on the CPU (lanes), which is no evidence for a card"),
+         "simulated: record ID ran on the CPU (lanes), which is no evidence for a card: refused as native evidence"),
         (SM80, ("NVIDIA H200", None, "sm_90"), "cuda",
-         "simulated: record ID ran on the CPU (lanes), which is no evidence for a card"),
+         "simulated: record ID ran on the CPU (lanes), which is no evidence for a card: refused as native evidence"),
     ],
 )  # fmt: skip
 def test_other_evidence_opens_nothing(

@@ -61,7 +61,7 @@ def small_plan(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "said"),
     [
-        ("lanes", "simulated", "ran on the CPU (lanes), which is no evidence for a card"),
+        ("lanes", "simulated", "ran on the CPU (lanes), which is no evidence for a card: refused as native evidence"),
         ("surrogate", "surrogate", "which is no evidence for Turing"),
         ("hopper", "native", "lacks the required case of signed_decades at 4,096/512 and 1,500/512"),
         ("turing", "native", "lacks the required case of signed_decades at 4,096/512 and 1,500/512"),
