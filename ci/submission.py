@@ -21,8 +21,8 @@ from ci.verifier import ask, unpack
 from strata.executors.base import StrataError
 
 ACCEPTED, REFUSED, COULD_NOT_CHECK = 0, 1, 2
-#: Seconds the verifier may take: a standard record takes below 2 minutes on 2 idle cores.
-SECONDS = 900
+#: Seconds the verifier may take to predict every row of a standard record; on 2 idle cores it takes about 6 minutes.
+SECONDS = 2400
 ROOT = FilePath(__file__).resolve().parent.parent
 
 
@@ -59,7 +59,7 @@ def judge(candidate: Candidate, base: FilePath, seconds: float) -> Verdict:
     with tempfile.TemporaryDirectory() as folder:
         file = FilePath(folder) / candidate.name
         file.write_bytes(candidate.data)
-        answer = ask(base, seconds, "validation", "verify", "--json", str(file))
+        answer = ask(base, seconds, "validation", "verify", "--json", "--all-bits", str(file))
         outcome = answer.value
         try:
             reasons = _reasons(outcome)

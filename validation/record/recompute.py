@@ -30,8 +30,8 @@ class Total:
     followed: frozenset[str] | None
 
 
-def recompute(subject: Subject, predictor: Predictor | None, console: Console) -> Total:
-    """What the rows come to. predictor: None leaves bits out.
+def recompute(subject: Subject, predictor: Predictor | None, console: Console, every: bool = False) -> Total:
+    """What the rows come to. predictor: None leaves bits out; every: predict all rows, not those alone that are shown.
 
     Cases of a mode stay in their order and in one thread, so that tiers share inputs and reference, and no two threads
     run one kernel. Stops early once there is enough to refuse. Raises CannotCheckError, ExecutorUnavailable and
@@ -43,7 +43,7 @@ def recompute(subject: Subject, predictor: Predictor | None, console: Console) -
     stop, lock = threading.Event(), threading.Lock()
 
     def work(indices: list[int]) -> tuple[Recomputed, dict[int, list[Refusal]]]:
-        rows, found = Recomputed(subject, predictor), {}
+        rows, found = Recomputed(subject, predictor, every), {}
         for index in indices:
             if stop.is_set():
                 break

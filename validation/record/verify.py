@@ -73,11 +73,13 @@ def lanes(rule: str) -> Executor:
 
 @dataclass
 class Against:
-    """What a record is held against. predictor: None leaves bits unchecked."""
+    """What a record is held against. predictor: None leaves bits unchecked; every: predict all rows of all cases, so
+    that none can be wrong and unasked; it takes minutes."""
 
     planner: Planner = standard_plan
     predictor: Predictor | None = lanes
     sources: Mapping[str, str] = field(default_factory=source_digests)
+    every: bool = False
 
 
 def examine(data: bytes, file_name: str | None, against: Against, console: Console | None = None) -> Outcome:
@@ -98,7 +100,7 @@ def examine(data: bytes, file_name: str | None, against: Against, console: Conso
     found = cheap(subject)
     if found:
         return Outcome(name, tuple(found))
-    return _recompute(name, subject, against.predictor, console or Console(quiet=True))
+    return _recompute(name, subject, against, console or Console(quiet=True))
 
 
 def cheap(subject: Subject) -> list[Refusal]:
@@ -118,9 +120,9 @@ def cheap(subject: Subject) -> list[Refusal]:
     return found
 
 
-def _recompute(name: str, subject: Subject, predictor: Predictor | None, console: Console) -> Outcome:
+def _recompute(name: str, subject: Subject, against: Against, console: Console) -> Outcome:
     known = bool(subject.arithmetic)
-    total = recompute(subject, predictor if known else None, console)
+    total = recompute(subject, against.predictor if known else None, console, against.every)
     if total.refusals:
         return Outcome(name, total.refusals[:SHOWN])
     try:
@@ -136,7 +138,10 @@ def _recompute(name: str, subject: Subject, predictor: Predictor | None, console
     elif total.followed is None:
         notes.append("their bits were not predicted: the verifier was told not to")
     else:
-        notes.append(f"their bits are those of {' and '.join(sorted(total.followed))}")
+        rule = " and ".join(sorted(total.followed))
+        every = sum(case["rows"] for case in subject.cases)
+        whose = f"the bits of all {every:,} rows" if against.every else "their bits"
+        notes.append(f"{whose} are those of {rule}")
     notes.append(f"attested and not proved: {_attested(subject)}")
     return Outcome(name, (), tuple(notes), tuple(made), total.followed is not None)
 

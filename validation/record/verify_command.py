@@ -25,7 +25,13 @@ ACCEPTED, REFUSED = 0, 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=FilePath, metavar="FILE", help="the record, called <its SHA-256>.json")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON, and no progress")
-    parser.add_argument(
+    bits = parser.add_mutually_exclusive_group()
+    bits.add_argument(
+        "--all-bits",
+        action="store_true",
+        help="predict every row of every case and not those alone that the record shows; minutes in place of one",
+    )
+    bits.add_argument(
         "--without-bits", action="store_true", help="leave out the prediction of bits, which needs a C++ compiler"
     )
 
@@ -58,7 +64,7 @@ def _outcome(options: argparse.Namespace, console: Console) -> Outcome:
             raise
         return Outcome("", (Refusal(error.rule, str(error)),))
     try:
-        against = Against(predictor=None if options.without_bits else lanes)
+        against = Against(predictor=None if options.without_bits else lanes, every=options.all_bits)
         return examine(data, options.file.name, against, console)
     except (ExecutorUnavailable, BuildError) as error:
         raise CannotCheckError(f"bits cannot be predicted here, and --without-bits leaves them out: {error}") from error

@@ -24,6 +24,7 @@ from validation.__main__ import main
 from validation.cases import Case
 from validation.record import verify_command
 from validation.record.canonical import encode, name_of
+from validation.record.evidence import leaves
 from validation.record.opens import opens
 from validation.record.rules.rows import CannotCheckError, Recomputed
 from validation.record.rules.subject import Subject, standard_plan
@@ -321,3 +322,31 @@ def test_touches_nothing_but_the_file_the_kernels_and_the_cache(
     for kind, _, what in mine:
         assert kind == "read" or (kind == "write" and what == os.devnull), (kind, what)
         assert what.startswith(allowed) or what == os.devnull, what
+
+
+def test_all_bits_find_a_row_that_nobody_asked_for() -> None:
+    """One head wrong in a row that is not shown, all signed again: only predicting every row tells."""
+    entry = {
+        "base": "lanes",
+        "steps": [{"op": "flip", "path": "/record/cases/0/output", "bit": 0}],
+        "sign": ["root", "challenge"],
+    }
+    data, name = forged(entry)
+    rules = examine(data, name, replace(against(), every=True)).rules
+    assert rules == ["proofs"]  # the shown rows are not of that root
+
+
+@pytest.mark.parametrize("name", ["lanes", "hopper", "turing"])
+def test_all_bits_of_a_right_record_are_the_predicted_ones(name: str) -> None:
+    outcome = examine(*forged({"base": name}), replace(against(), every=True))
+    assert outcome.accepted
+    assert any(note.startswith("the bits of all ") for note in outcome.notes)
+
+
+def test_all_bits_refuse_an_output_whose_unshown_rows_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shown rows stay right; the root is said to be of others."""
+    monkeypatch.setattr("validation.record.rules.rows.leaves", lambda path, case, values: leaves(path, case, -values))
+    outcome = examine(*forged({"base": "lanes"}), replace(against(), every=True))
+    assert outcome.rules == ["prediction"] or outcome.rules == ["bits"]
+    assert "others of its" in outcome.lines()[0]
+    assert examine(*forged({"base": "lanes"}), against()).accepted

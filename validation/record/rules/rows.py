@@ -15,6 +15,7 @@ import numpy as np
 
 from strata.executors.base import Executor, StrataError
 from strata.kernels.paths import Path
+from strata.kernels.pool import HEAD_DIM
 from validation.attention_case import Memo
 from validation.cases import Case
 from validation.certificate import NotFiniteError, enclose
@@ -23,7 +24,8 @@ from validation.operations import ATTENTION
 from validation.path_bound import kernel_bound, reference_bound
 from validation.pools import Inputs, build
 from validation.record.canonical import float_of
-from validation.record.evidence import input_digest
+from validation.record.evidence import input_digest, leaves
+from validation.record.merkle import root
 from validation.record.rules.committed import values
 from validation.record.rules.origin import matching
 from validation.record.rules.subject import Subject
@@ -60,11 +62,15 @@ class Row:
 
 @dataclass
 class Recomputed:
-    """Refusals of all rows, and what was found. followed: readings that give the bits of all cases so far, None before
-    the first."""
+    """Refusals of all rows, and what was found.
+
+    every: predict all rows of a case and not those alone that are shown; followed: readings that give the bits of all
+    cases so far, None before the first.
+    """
 
     subject: Subject
     predictor: Callable[[str], Executor] | None
+    every: bool = False
     refusals: list[Refusal] = field(default_factory=list)
     followed: set[str] | None = None
     rows: int = 0
@@ -160,13 +166,17 @@ class Recomputed:
     def _bits(self, path: Path, item: dict[str, Any], inputs: Inputs, rows: list[Row]) -> Iterator[tuple[str, str]]:
         """Every bit as predicted, by one reading for all cases."""
         assert self.predictor is not None
-        queries = np.unique([row.query for row in rows])
+        queries = np.arange(len(inputs.q)) if self.every else np.unique([row.query for row in rows])
         part = rows_of(inputs, queries)
         equal: set[str] = set()
         first: tuple[str, str] | None = None
         for name, _ in self.subject.arithmetic:
             due = ATTENTION[path.operation].run(self.predictor(name), path, part).out
             said = _difference(rows, queries, due, name)
+            if said is None and self.every:
+                text = str(item["case"])
+                if root(leaves(path.name, text, due.reshape(-1, HEAD_DIM))) != item["output"]:
+                    said = f"the rows that are shown have the bits of {name}, others of its {item['rows']} do not"
             if said is None:
                 equal.add(name)
             elif first is None:
