@@ -60,9 +60,7 @@ def parser() -> argparse.ArgumentParser:
         "1 when one did not, 2 when nothing could be run.",
     )
     what = run.add_argument_group("what is run")
-    what.add_argument(
-        "--paths", type=_word, default=parity.DEFAULT_PATHS, metavar="GLOB", help="(default: %(default)s)"
-    )
+    what.add_argument("--paths", default=parity.DEFAULT_PATHS, metavar="GLOB", help="paths (default: %(default)s)")
     what.add_argument(
         "--profile", choices=PROFILES, help=f"list of cases (default: {parity.DEFAULT_PROFILE}; not with --case)"
     )

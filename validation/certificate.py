@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-from mpmath.libmp import from_man_exp, mpi_exp, to_man_exp
+from mpmath.libmp import from_man_exp, mpi_exp
 
 from strata.kernels.pool import HEAD_DIM, Pool
 from validation.cases import Case
@@ -104,7 +104,8 @@ def weights(products: Sequence[int], down: int) -> list[tuple[int, int]]:
         if -gap > VANISHED << shift:
             return 0, 1
         x = from_man_exp(gap, -shift)
-        low, high = (to_man_exp(end) for end in mpi_exp((x, x), PRECISION))
+        # A raw number of mpmath is (sign, mantissa, exponent, bits); these are not negative.
+        low, high = ((int(end[1]), int(end[2])) for end in mpi_exp((x, x), PRECISION))
         floor, ceiling = _shifted(*low), _shifted(*high) + 1
         return max(floor - (floor >> WIDENED_BY) - 1, 0), ceiling + (ceiling >> WIDENED_BY) + 1
 
