@@ -46,7 +46,7 @@ def total(
 ) -> recompute.Total:
     made = {"int8": int8, "q4_0": q4_0}
     monkeypatch.setattr(
-        recompute, "Recomputed", lambda subject, predictor: Rows(subject, predictor, made, wrong or set())
+        recompute, "Recomputed", lambda subject, predictor, every: Rows(subject, predictor, made, wrong or set())
     )
     record = {"plan": {"profile": "quick", "seed": 1, "paths": NAMES}, "challenge": []}
     pairs = [(PATHS[name], CASE) for name in NAMES] * MANY
