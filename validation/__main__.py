@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path as FilePath
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -26,6 +27,15 @@ from validation.settings import PREDICT
 
 COULD_NOT_RUN = 2
 LOG_WIDTH = 140
+#: Commands that a module carries out: its `add_arguments` and `run`, its docstring for --help; and a line on each.
+_COMMANDS: dict[str, tuple[Any, str]] = {
+    "fuzz": (fuzz, "random configurations, infinities and NaN among them, compared bit for bit"),
+    "static": (static, "registers, shared memory, spills and instructions"),
+    "soak": (soak, "many healthy runs of small cases with fresh seeds: is there a false alarm?"),
+    "ledger": (ledger_command, "how much of their bounds the kernels use"),
+    "verify": (verify_command, "check a record without a card"),
+    "report": (report_command, "write a page about runs and records"),
+}
 
 
 def _file(text: str) -> FilePath:
@@ -101,45 +111,12 @@ def parser() -> argparse.ArgumentParser:
         f"{recording.PROFILE}) and the required sizes, on a card with all bits predicted where a compiler exists; "
         "run.json goes there too",
     )
-    fuzz.add_arguments(
-        commands.add_parser(
-            "fuzz",
-            help="random configurations, infinities and NaN among them, compared bit for bit",
-            description=fuzz.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+    for name, (module, said) in _COMMANDS.items():
+        module.add_arguments(
+            commands.add_parser(
+                name, help=said, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+            )
         )
-    )
-    static.add_arguments(
-        commands.add_parser(
-            "static",
-            help="registers, shared memory, spills and instructions",
-            description=static.__doc__,
-        )
-    )
-    soak.add_arguments(
-        commands.add_parser(
-            "soak",
-            help="many healthy runs of small cases with fresh seeds: is there a false alarm?",
-            description=soak.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-    )
-    ledger_command.add_arguments(
-        commands.add_parser(
-            "ledger", help="how much of their bounds the kernels use", description=ledger_command.__doc__
-        )
-    )
-    verify_command.add_arguments(
-        commands.add_parser("verify", help="check a record without a card", description=verify_command.__doc__)
-    )
-    report_command.add_arguments(
-        commands.add_parser(
-            "report",
-            help="write a page about runs and records",
-            description=report_command.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-    )
     commands.add_parser("controls", help="wrong numbers, kernels, data and runs that the harness must refuse")
     commands.add_parser("paths", help="list every path with its baseline")
     commands.add_parser("recipes", help="list every recipe with its motivation")
@@ -172,18 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "parity":
             return parity.run(options, words, console)
-        if options.command == "fuzz":
-            return fuzz.run(options, console)
-        if options.command == "static":
-            return static.run(options, console)
-        if options.command == "soak":
-            return soak.run(options, console)
-        if options.command == "ledger":
-            return ledger_command.run(options, console)
-        if options.command == "verify":
-            return verify_command.run(options, console)
-        if options.command == "report":
-            return report_command.run(options, console)
+        if options.command in _COMMANDS:
+            return int(_COMMANDS[options.command][0].run(options, console))
         if options.command == "controls":
             return proof.run(console)
         return _list(options.command, console)
