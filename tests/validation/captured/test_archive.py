@@ -12,24 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from validation.captured.archive import FORMAT, Capture, CaptureError, LayerCapture, Metadata, check_loss, load, save
-
-METADATA = Metadata(
-    format=FORMAT,
-    model_sha256="0" * 64,
-    text_source="a text",
-    text_sha256="1" * 64,
-    tokens=3,
-    layers=(0, 5),
-    n_head=4,
-    n_head_kv=1,
-    head_dim=8,
-    rope_included=True,
-    loss=2.5,
-    loss_limit=5.0,
-    numpy="2",
-    python="3",
-)
+from tests.validation.captured.facts import METADATA
+from validation.captured.archive import Capture, CaptureError, LayerCapture, check_loss, load, save
 
 
 def small() -> Capture:

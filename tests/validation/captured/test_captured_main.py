@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.validation.captured.facts import METADATA as FACTS
 from validation.captured import __main__ as command
-from validation.captured.archive import FORMAT, Capture, CaptureError, LayerCapture, Metadata, save
+from validation.captured.archive import Capture, CaptureError, LayerCapture, save
 from validation.captured.forward import Progress
 
-METADATA = Metadata(
-    format=FORMAT,
-    model_sha256="0" * 64,
-    text_source="a text",
-    text_sha256="1" * 64,
-    tokens=2,
-    layers=(5,),
-    n_head=4,
-    n_head_kv=1,
-    head_dim=8,
-    rope_included=True,
-    loss=2.5,
-    loss_limit=5.0,
-    numpy="2",
-    python="3",
-)
+METADATA = replace(FACTS, tokens=2, layers=(5,))
 RESULT = Capture({5: LayerCapture(*(np.ones((2, heads, 8), np.float32) for heads in (4, 1, 1)))}, METADATA)
 
 
