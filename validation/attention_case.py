@@ -28,7 +28,7 @@ from validation.sampling import referenced, rows_of
 from validation.settings import Settings
 from validation.verdict import AXES, Check, Verdict, holds, identical, written
 
-#: On lanes a larger case (in cells times query heads) is repeated on its sampled queries only.
+#: On lanes a larger case (in cells times query heads) is repeated on the queries that have a reference only.
 REPEAT_LIMIT = 1 << 22
 
 

@@ -10,16 +10,16 @@ import numpy as np
 from validation.draws import Stream
 from validation.pools import EDGE_WIDTHS, Inputs
 
-#: Cases of at most this many queries get a reference for each of them.
+#: Cases of at most this many queries have all of them sampled.
 ALL_QUERIES = 32
-#: Cases of at most this many queries have every one of them referenced, by `referenced`.
+#: Cases of at most this many queries have a reference for each of them.
 EVERY_QUERY = 64
 #: Otherwise one query in this part of them, as in the published program, and the edges.
 SAMPLES = 16
 
 
 def sampled(widths: np.ndarray) -> np.ndarray:
-    """int64: the queries that get a reference: 0, s, 2s, ..., the last, and the first of each edge width."""
+    """int64: 0, s, 2s, ..., the last, and the first of each edge width: queries that every run measures."""
     count = len(widths)
     if count <= ALL_QUERIES:
         return np.arange(count)

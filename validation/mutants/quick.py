@@ -16,7 +16,7 @@ from typing import Any
 import strata
 from strata.executors import NAMES
 from strata.executors.base import BuildError, source_digests
-from strata.kernels.paths import PATHS, select
+from strata.kernels.paths import select
 from validation import ledger, profiles
 from validation.attention_case import Memo
 from validation.ledger import Drift
@@ -93,7 +93,7 @@ def main() -> None:
     stations = Stations(options.executor)
     answer = first_red(jobs_of(options.paths, options.recipes, options.seed, stations.lanes), stations, options.seed)
     packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, profiles)]
-    print(json.dumps(answer | {"packages": packages, "sources": source_digests(), "paths": sorted(PATHS)}))
+    print(json.dumps(answer | {"packages": packages, "sources": source_digests()}))
 
 
 if __name__ == "__main__":
