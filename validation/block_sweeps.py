@@ -1,7 +1,7 @@
 """Blocks of a format that together hold every value of every field at every one of its places.
 
-One sweep a field: block i has value i + step p at place p, and its other fields are drawn. The step is odd, so that
-neighbours in a block differ, and a value is never at one place alone.
+One sweep a field: down the blocks, each place goes through all values in an order of its own, so that a decoder that
+takes one place for another is seen, and the other fields are drawn.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from strata.formats import FORMATS
 from validation.draws import Stream
 from validation.reference.blocks import layout, pack
 
-_STEP = 37
+#: Blocks of a sweep, or as many as the field has values: enough for orders of 2-bit values to differ.
+_LEAST = 128
 #: binary16 scales that a sweep of another field may have: normal, either sign, far from overflow.
 _ORDINARY = np.array([0x1400, 0x2E66, 0x3555, 0x3C00, 0xB801, 0xC248, 0x0400, 0x9BFF])
 #: Both zeros, the least and the largest subnormal, the least normal, one and its neighbours, the largest, infinity
@@ -34,11 +35,12 @@ def drawn(name: str, n: int, stream: Stream) -> dict[str, np.ndarray]:
 
 
 def sweep(name: str, field: str) -> dict[str, np.ndarray]:
-    """Fields of 2^bits blocks: every value of `field`, none of `d` or `dmin`, at every one of its places."""
+    """Fields of 2^bits blocks, or of 128: every value of `field`, neither `d` nor `dmin`, at each of its places."""
     count, bits = layout(name)[field].shape
-    n = 1 << bits
-    fields = drawn(name, n, Stream.of(1, "block sweeps", name, field))
-    fields[field] = (np.arange(n)[:, None] + _STEP * np.arange(count)) % n
+    n = max(1 << bits, _LEAST)
+    stream = Stream.of(1, "block sweeps", name, field)
+    fields = drawn(name, n, stream)
+    fields[field] = np.argsort(stream.child("order").words((n, count)), axis=0, kind="stable") % (1 << bits)
     return fields
 
 

@@ -18,15 +18,15 @@ def test_every_value_at_every_place(name: str) -> None:
         fields = reference.unpack(name, reference.pack(name, block_sweeps.sweep(name, field)))
         n = 1 << reference.layout(name)[field].shape[1]
         for column in fields[field].T:
-            assert np.array_equal(np.sort(column), np.arange(n)), field
+            assert np.array_equal(np.unique(column), np.arange(n)), field
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_values_of_a_block_differ(name: str) -> None:
-    """A decoder that mixes up two places is seen: places next to each other hold different values."""
+def test_no_two_places_hold_the_same_values(name: str) -> None:
+    """A decoder that takes one place for another is seen."""
     for field in block_sweeps.field_names(name):
         swept = block_sweeps.sweep(name, field)[field]
-        assert (swept[:, 1:] != swept[:, :-1]).all(), field
+        assert np.unique(swept, axis=1).shape == swept.shape, field
 
 
 @pytest.mark.parametrize("name", NAMES)
