@@ -100,7 +100,14 @@ DEVICE void sign_masks(u32 signs, u32 (&mask)[8]) {
 
 // Four magnitudes, each 1..127, negated where the mask is ff. 255 - m + 1 stays below 256 for m >= 1, so no byte
 // carries into the next.
-DEVICE u32 signed_bytes(u32 magnitudes, u32 mask) { return (magnitudes ^ mask) + (mask & 0x01010101u); }
+DEVICE u32 negated(u32 magnitudes, u32 mask) { return (magnitudes ^ mask) + (mask & 0x01010101u); }
+
+// The same for kernels that decode fewer than 32 values at once: negated where bit i of the low four bits of `signs`
+// is set.
+DEVICE u32 signed_bytes(u32 magnitudes, u32 signs) {
+  const u32 ones = (signs & 15u) * 0x00204081u & 0x01010101u;   // bit i to bit 8i
+  return (magnitudes ^ ones * 255u) + ones;
+}
 
 // Eight 4-bit indices of q (byte j: the low one of value j, the high one of value j + 16) through a table of sixteen
 // bytes in four words; `low` and `high` are the values of the low and of the high indices.
@@ -127,8 +134,8 @@ DEVICE void grid_of_eights(const u32 (&index)[4], u32 signs, Shared<u32> grid, u
 #pragma unroll
   for (int l = 0; l < 4; ++l) {
     const uint2 magnitudes = grid.template ld<uint2>(2 * static_cast<int>(index[l]));
-    codes[2 * l] = signed_bytes(magnitudes.x, mask[2 * l]);
-    codes[2 * l + 1] = signed_bytes(magnitudes.y, mask[2 * l + 1]);
+    codes[2 * l] = negated(magnitudes.x, mask[2 * l]);
+    codes[2 * l + 1] = negated(magnitudes.y, mask[2 * l + 1]);
   }
 }
 
@@ -240,7 +247,7 @@ DEVICE void decode_fetched(const Fetched<TYPE>& f, int b, Shared<u32> grid, u32 
 #pragma unroll
     for (int m = 0; m < 8; ++m) {
       const u32 index = byte_of(q[m / 2], m % 2);
-      codes[m] = signed_bytes(grid.ld(static_cast<int>(index)), mask[m]);
+      codes[m] = negated(grid.ld(static_cast<int>(index)), mask[m]);
     }
   } else if constexpr (TYPE == TYPE_IQ3_S) {
     const u32 high = byte_of(f.h[7], s % 2);
@@ -251,7 +258,7 @@ DEVICE void decode_fetched(const Fetched<TYPE>& f, int b, Shared<u32> grid, u32 
 #pragma unroll
     for (int m = 0; m < 8; ++m) {
       const u32 index = byte_of(q[m / 2], m % 2) | (high << (8 - m) & 256u);
-      codes[m] = signed_bytes(grid.ld(static_cast<int>(index)), mask[m]);
+      codes[m] = negated(grid.ld(static_cast<int>(index)), mask[m]);
     }
   } else if constexpr (TYPE == TYPE_IQ2_XXS) {
     const u32 a = joined(q[2], q[3]);
