@@ -92,8 +92,12 @@ Event = int
 class View(Protocol):
     """An array over mapped memory that knows when its mapping has gone."""
 
-    address: int
     nbytes: int
+
+    @property
+    def address(self) -> int:
+        """Its first address. Raises StaleView once a mapping below it has ended."""
+        ...
 
     def array(self) -> Any:
         """The bytes as a uint8 array of the driver's kind. Raises StaleView once a mapping below it has ended."""
@@ -103,8 +107,11 @@ class View(Protocol):
 class Graph(Protocol):
     """Captured work. It keeps the addresses it was captured with."""
 
-    def launch(self) -> None:
-        """Queue the captured work and wait for it. Raises DriverError: ILLEGAL_ADDRESS when an address is unmapped."""
+    def launch(self) -> np.ndarray:
+        """Run the captured work, wait for it and return what it read (uint8).
+
+        Raises DriverError, ILLEGAL_ADDRESS when one of its addresses is not mapped: the context is then lost.
+        """
         ...
 
 
