@@ -21,8 +21,10 @@ DriverError when the driver refuses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -66,7 +68,8 @@ class DriverError(StrataError):
         return self.code in STICKY
 
 
-class Compared(NamedTuple):
+@dataclass(frozen=True)
+class Compared:
     """What `compare` found. compared: bytes that were compared, counted where the comparison ran.
 
     index: of the first range that differs, None when all are equal; offset: of its lowest byte that differs;
@@ -181,7 +184,7 @@ class Driver(Protocol):
         """Compare bytes on the card with `host`, on the card; does not wait for streams."""
         ...
 
-    def compare_all(self, ranges: list[tuple[int, np.ndarray]]) -> Compared:
+    def compare_all(self, ranges: Sequence[tuple[int, np.ndarray]]) -> Compared:
         """`compare` of many ranges at copy speed: one wait in all. Every range is compared, whatever differs."""
         ...
 
