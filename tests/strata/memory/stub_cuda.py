@@ -1,4 +1,4 @@
-"""A stand-in for `cuda.bindings.driver`, over the fake's memory, so that the real driver's own code runs without a card.
+"""A stand-in for `cuda.bindings.driver` over the fake's memory: the real driver's own code runs without a card.
 
 It proves addresses, sizes, orders and how errors come out, and nothing about CUDA. Every name that it offers is
 checked against the real module by `test_the_names_used_exist_in_cuda_bindings`. Kernels are run by Python: it knows
@@ -8,6 +8,7 @@ the two of compare_bytes.cu.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable
 from enum import IntEnum
 from itertools import count
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from strata.memory.bindings import Bindings
 from strata.memory.driver import DriverError
 from strata.memory.fake_card import FakeCard
 from strata.memory.fake_memory import FakeMemory
@@ -290,6 +292,25 @@ class StubCuda:
             words[0] = max(int(words[0]), ~key & (1 << 64) - 1)
         words[1] += np.uint64(n)
         self.memory.write("kernel", result, words.view(np.uint8))
+
+
+class StubBindings(Bindings):
+    """The bindings over `StubCuda`."""
+
+    def __init__(self, granularity: int) -> None:
+        self.cuda: Any = StubCuda(granularity)
+        self.device = 0
+        self.extra = "cuda13x"
+        self._bound = threading.local()
+        self._context = 1
+        self.cupy = SimpleNamespace(
+            cuda=SimpleNamespace(
+                UnownedMemory=lambda va, n, owner, device: (va, n),
+                MemoryPointer=lambda memory, offset: (memory[0] + offset, memory[1]),
+            ),
+            uint8="uint8",
+            ndarray=lambda shape, dtype, memptr: self.cuda.memory.array(memptr[0], shape[0]),
+        )
 
 
 def _host(address: int, n: int) -> np.ndarray:

@@ -160,7 +160,7 @@ def test_compare_finds_the_lowest_difference_and_counts(driver: Any, locked: boo
 
 
 def test_compare_all_names_the_first_range_and_compares_all(driver: Any) -> None:
-    with mapped(driver) as (va, size, _):
+    with mapped(driver) as (va, _size, _):
         ranges = [(va + 1 + i * 300, octets(100 + i, i)) for i in range(7)]
         for at, host in ranges:
             driver.copy_in(at, host)

@@ -12,14 +12,15 @@ import pytest
 from strata.memory import real_compare
 from strata.memory.driver import Code, DriverError
 from strata.memory.real import RealDriver
-from tests.strata.memory.conftest import GRANULARITY, StubBindings
-from tests.strata.memory.stub_cuda import StubCuda
+from tests.strata.memory.stub_cuda import StubBindings, StubCuda
+
+GRANULARITY = 4096
 
 
 @pytest.fixture
 def stubbed(monkeypatch: pytest.MonkeyPatch) -> RealDriver:
     monkeypatch.setattr(real_compare, "_image", lambda kernel, bindings: b"image")
-    return RealDriver(bindings=StubBindings())
+    return RealDriver(bindings=StubBindings(GRANULARITY))
 
 
 def test_the_names_used_exist_in_cuda_bindings() -> None:
@@ -96,7 +97,12 @@ def test_the_drivers_code_comes_out_as_an_error(stubbed: RealDriver) -> None:
 def test_another_thread_gets_the_context(stubbed: RealDriver) -> None:
     """A context is current for one thread; the first call of each makes it so."""
     seen: list[int] = []
-    stubbed.bindings.cuda.cuCtxSetCurrent = lambda context: seen.append(context) or (0,)
+
+    def current(context: int) -> tuple[int]:
+        seen.append(context)
+        return (0,)
+
+    stubbed.bindings.cuda.cuCtxSetCurrent = current
     worker = threading.Thread(target=stubbed.synchronize)
     worker.start()
     worker.join()
