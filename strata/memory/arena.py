@@ -22,8 +22,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from strata.executors.base import StrataError
-from strata.memory.driver import Driver, DriverError, View
+from strata.memory.driver import Code, Driver, DriverError, View
 from strata.memory.errors import end_if_lost, fatal_if_refused
+from strata.memory.mapping import map_piece, unmap_in_case, unmap_piece
 from strata.memory.pieces import cut
 
 
@@ -176,34 +177,39 @@ class Arena:
     def close(self) -> None:
         """Unmap and release everything and free the range. Raises StrataError when something could not be given back.
 
-        A call that fails is tried once more: it may have had no effect. Raises Fatal when the context is lost.
+        A call that fails is tried once more: it may have had no effect, and answers INVALID_VALUE when it had one.
+        Raises Fatal when the context is lost.
         """
         if not self._open:
             return
         self._open = False
         left: list[str] = []
+        released = {handle for handle, _ in self.zombies}
         self._attempt(self.driver.synchronize, left)
         for va, size, handle in self._unknown:
-            self._unmap_in_case(va, size)
+            unmap_in_case(self.driver, va, size)
             self.zombies.append((handle, size))
         while self._handles:
             handle, k = self._handles.pop(), len(self._handles)
             self._attempt(partial(self.driver.unmap, self.base + self.starts[k], self.sizes[k]), left)
             self.zombies.append((handle, self.sizes[k]))
         for handle, _ in self.zombies:
-            self._attempt(partial(self.driver.release, handle), left)
+            self._attempt(partial(self.driver.release, handle), left, again=handle in released)
         self.zombies.clear()
         self._attempt(partial(self.driver.address_free, self.base, self.reserved), left)
         if left:
             raise StrataError(f"arena: closed, but {'; '.join(left)}")
 
-    def _attempt(self, call: Callable[[], Any], left: list[str]) -> None:
-        for _ in range(2):
+    def _attempt(self, call: Callable[[], Any], left: list[str], again: bool = False) -> None:
+        """again: the call was made before and failed."""
+        for repeated in (again, True):
             try:
                 call()
                 return
             except DriverError as error:
                 end_if_lost(error, "closing the arena")
+                if repeated and error.code == Code.INVALID_VALUE:
+                    return
                 failed = error
         left.append(str(failed))
 
@@ -214,52 +220,22 @@ class Arena:
     def _unmap_last(self) -> tuple[int, int]:
         """(handle, size) of the last mapped piece, unmapped. Raises DriverError when it is still mapped."""
         k = self.pieces - 1
-        va, size, handle = self.base + self.starts[k], self.sizes[k], self._handles[k]
-        try:
-            self.driver.unmap(va, size)
-        except DriverError as error:
-            end_if_lost(error, f"unmap of piece {k}")
-            self._settle(va, size, handle, f"unmap of piece {k}: {error}; whether it is mapped is unknown")
-            raise
+        handle, size = self._handles[k], self.sizes[k]
+        unmap_piece(self.driver, self.base + self.starts[k], size, handle)
         self._handles.pop()
         return handle, size
 
-    def _settle(self, va: int, size: int, handle: int, unknown: str) -> None:
-        """A piece whose unmap failed is mapped afterwards: only a range that is wholly mapped can be given access."""
-        try:
-            self.driver.set_access(va, size)
-        except DriverError:
-            with fatal_if_refused(unknown):
-                self.driver.map(va, size, handle)
-                self.driver.set_access(va, size)
-
     def _map_next(self, handle: int) -> None:
         """Map a handle as the next piece. Raises DriverError when it is not mapped; the handle is the caller's then."""
-        k = self.pieces
-        va, size = self.base + self.starts[k], self.sizes[k]
+        va, size = self.base + self.starts[self.pieces], self.sizes[self.pieces]
+        self._unknown.append((va, size, handle))
         try:
-            self.driver.map(va, size, handle)
-        except DriverError as error:
-            end_if_lost(error, f"map of piece {k}")
-            self._unmap_in_case(va, size)
-            raise
-        try:
-            self.driver.set_access(va, size)
-        except DriverError as error:
-            end_if_lost(error, f"set_access of piece {k}")
-            self._unknown.append((va, size, handle))
-            with fatal_if_refused(f"unmap of piece {k} after a refused set_access, whether it is mapped is unknown"):
-                self.driver.unmap(va, size)
+            map_piece(self.driver, va, size, handle)
+        except DriverError:
             self._unknown.pop()
             raise
+        self._unknown.pop()
         self._handles.append(handle)
-
-    def _unmap_in_case(self, va: int, size: int) -> None:
-        """After a refused map. Refused itself when there is nothing mapped, which is what is expected."""
-        try:
-            self.driver.unmap(va, size)
-        except DriverError as error:
-            end_if_lost(error, "unmap after a refused map")
 
     def _release(self, handle: int, size: int) -> bool:
         try:

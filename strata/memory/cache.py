@@ -8,42 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
 from strata.executors.base import StrataError
 from strata.memory.admission import Admission
 from strata.memory.arena import Arena, open_arena
-from strata.memory.driver import Driver, View
+from strata.memory.driver import Driver
 from strata.memory.errors import Fatal, fatal_if_refused
 from strata.memory.ledger import Ledger
 from strata.memory.residency import MISS, Residency
+from strata.memory.slot_view import SlotView
 from strata.memory.slots import Slots
 from strata.memory.source import ExpertSource
 from strata.memory.verification import Verified, sample, verify
-from strata.memory.views import StaleView
-
-
-class SlotView:
-    """The bytes of one expert in its slot, as long as they are there."""
-
-    def __init__(self, cache: ExpertCache, row: int, slot: int, view: View) -> None:
-        self._cache, self._view = cache, view
-        self.row, self.slot = row, slot
-        self._stamp = int(cache.stamps[slot])
-
-    @property
-    def address(self) -> int:
-        """Raises StaleView when the slot was given to another expert, or unmapped, after this view was made."""
-        if self._cache.residency.slot(self.row) != self.slot or self._cache.stamps[self.slot] != self._stamp:
-            raise StaleView(f"slot {self.slot} was taken from row {self.row} after this view of it was made")
-        return self._view.address
-
-    def array(self) -> Any:
-        """The bytes as an array of the driver's kind. Raises StaleView as `address` does."""
-        _ = self.address
-        return self._view.array()
 
 
 class ExpertCache:
