@@ -57,6 +57,7 @@ PROMPT_Q4 = "STRATA_PROMPT_ATTN_Q4"
 PROMPT_Q4_TC = "STRATA_PROMPT_ATTN_Q4_TC"
 PROMPT_OLD = "STRATA_PROMPT_ATTN_OLD"
 SELECT_SIMT = "STRATA_SELECT_SIMT"
+VERIFY_RECLAIM = "STRATA_VERIFY_RECLAIM"
 
 _ROWS = (
     Switch(
@@ -91,6 +92,14 @@ _ROWS = (
         "1: asks for the FP32 kernel of block selection.",
         "block_select",
         works=False,
+    ),
+    Switch(
+        VERIFY_RECLAIM,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: RECLAIM compares every byte of every slot with the host before a row names it again.",
+        "expert_cache",
     ),
 )
 

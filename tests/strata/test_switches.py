@@ -21,6 +21,7 @@ def test_the_table_is_what_is_documented() -> None:
         "STRATA_PROMPT_ATTN_Q4_TC",
         "STRATA_PROMPT_ATTN_OLD",
         "STRATA_SELECT_SIMT",
+        "STRATA_VERIFY_RECLAIM",
     }
     for name, switch in SWITCHES.items():
         assert name == switch.name
