@@ -61,8 +61,9 @@ def peek(driver: FakeDriver) -> Callable[[int, int], np.ndarray]:
 
 def assert_sound(cache: ExpertCache, driver: FakeDriver) -> None:
     """I1 to I7, every byte, and no rule of the driver broken that lost the context."""
-    assert violations(cache, read=peek(driver)) == []
-    assert not driver.lost
+    found = violations(cache, read=peek(driver))
+    assert not found, found
+    assert not driver.lost, driver.lost
 
 
 def assert_nothing_left(driver: FakeDriver) -> None:
