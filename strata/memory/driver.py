@@ -21,8 +21,10 @@ DriverError when the driver refuses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -66,7 +68,8 @@ class DriverError(StrataError):
         return self.code in STICKY
 
 
-class Compared(NamedTuple):
+@dataclass(frozen=True)
+class Compared:
     """What `compare` found. compared: bytes that were compared, counted where the comparison ran.
 
     index: of the first range that differs, None when all are equal; offset: of its lowest byte that differs;
@@ -92,8 +95,12 @@ Event = int
 class View(Protocol):
     """An array over mapped memory that knows when its mapping has gone."""
 
-    address: int
     nbytes: int
+
+    @property
+    def address(self) -> int:
+        """Its first address. Raises StaleView once a mapping below it has ended."""
+        ...
 
     def array(self) -> Any:
         """The bytes as a uint8 array of the driver's kind. Raises StaleView once a mapping below it has ended."""
@@ -103,8 +110,11 @@ class View(Protocol):
 class Graph(Protocol):
     """Captured work. It keeps the addresses it was captured with."""
 
-    def launch(self) -> None:
-        """Queue the captured work and wait for it. Raises DriverError: ILLEGAL_ADDRESS when an address is unmapped."""
+    def launch(self) -> np.ndarray:
+        """Run the captured work, wait for it and return what it read (uint8).
+
+        Raises DriverError, ILLEGAL_ADDRESS when one of its addresses is not mapped: the context is then lost.
+        """
         ...
 
 
@@ -174,7 +184,7 @@ class Driver(Protocol):
         """Compare bytes on the card with `host`, on the card; does not wait for streams."""
         ...
 
-    def compare_all(self, ranges: list[tuple[int, np.ndarray]]) -> Compared:
+    def compare_all(self, ranges: Sequence[tuple[int, np.ndarray]]) -> Compared:
         """`compare` of many ranges at copy speed: one wait in all. Every range is compared, whatever differs."""
         ...
 
