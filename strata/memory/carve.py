@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from strata.executors.base import StrataError
+from strata.memory.errors import Refused
 from strata.memory.shapes import KiB, MiB, ModelShape
 
 #: Alignment of every block, bytes.
@@ -30,10 +30,6 @@ MOST_RING = 512
 def roundup(value: int, unit: int) -> int:
     """The least multiple of `unit` that is at least `value`."""
     return -(-value // unit) * unit
-
-
-class Refused(StrataError):  # noqa: N818 - a reply more than a fault
-    """The memory is too small or the request makes no sense; nothing was changed."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from strata.memory.carve import GRID, Refused, roundup
+from strata.memory.carve import GRID, roundup
+from strata.memory.errors import Refused
 
 #: Chunks that are tried in turn where a loan is measured in slots, largest first.
 LISTED = (32768, 16384, 12288, 8192, 6144, 4096, 3072, 2048, 1024, 512, 256)

@@ -10,7 +10,6 @@ from strata.executors.base import StrataError
 from strata.memory.carve import (
     ALIGN,
     SLACK,
-    Refused,
     Walk,
     bytes_needed,
     carve,
@@ -19,6 +18,7 @@ from strata.memory.carve import (
     roundup,
     walk,
 )
+from strata.memory.errors import Refused
 from strata.memory.shapes import KiB, ModelShape
 
 REFERENCE = ModelShape()

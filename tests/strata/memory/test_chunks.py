@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.memory.carve import GRID, Refused
+from strata.memory.carve import GRID
 from strata.memory.chunks import (
     KEEP_SLOTS,
     LISTED,
@@ -20,6 +20,7 @@ from strata.memory.chunks import (
     own_chunk,
     request_chunk,
 )
+from strata.memory.errors import Refused
 
 GRIDS = st.integers(1, 128).map(lambda n: GRID * n)
 
