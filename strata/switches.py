@@ -57,7 +57,7 @@ PROMPT_Q4 = "STRATA_PROMPT_ATTN_Q4"
 PROMPT_Q4_TC = "STRATA_PROMPT_ATTN_Q4_TC"
 PROMPT_OLD = "STRATA_PROMPT_ATTN_OLD"
 SELECT_SIMT = "STRATA_SELECT_SIMT"
-
+VERIFY_RECLAIM = "STRATA_VERIFY_RECLAIM"
 LOAN_ELASTIC = "STRATA_PREFILL_ELASTIC_LOAN"
 LOAN_MTP = "STRATA_PREFILL_MTP_LOAN"
 LOAN_HEAD = "STRATA_PREFILL_HEAD_LOAN"
@@ -146,6 +146,14 @@ _ROWS = (
         "1024",
         "Tokens that a later prompt must really read to take the loan; below 256 it is 256.",
         "prompt_loan",
+    ),
+    Switch(
+        VERIFY_RECLAIM,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: RECLAIM compares every byte of every slot with the host before a row names it again.",
+        "expert_cache",
     ),
 )
 

@@ -92,6 +92,13 @@ Stream = int
 Event = int
 
 
+def host_address(call: str, host: np.ndarray) -> int:
+    """Where the bytes of a host array begin. Raises TypeError unless it is contiguous uint8 of one dimension."""
+    if host.dtype != np.uint8 or host.ndim != 1 or not host.flags.c_contiguous:
+        raise TypeError(f"{call}: {host.dtype} {host.shape}, expected contiguous uint8 of one dimension")
+    return int(host.__array_interface__["data"][0])
+
+
 class View(Protocol):
     """An array over mapped memory that knows when its mapping has gone."""
 

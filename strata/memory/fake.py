@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from strata.memory.driver import STICKY, Code, Compared, DriverError, Event, Stream
+from strata.memory.driver import STICKY, Code, Compared, DriverError, Event, Stream, host_address
 from strata.memory.fake_card import POISON, FakeCard
 from strata.memory.fake_memory import FakeMemory
 from strata.memory.fake_queues import FakeQueues, Work
@@ -86,7 +86,7 @@ class FakeDriver:
         self._call("synchronize", (), self._queues.wait_all)
 
     def copy_in(self, va: int, host: np.ndarray, stream: Stream | None = None) -> None:
-        _check("copy_in", host)
+        host_address("copy_in", host)
         flips: list[Corrupt] = []
         args = (va, host.nbytes, -1 if stream is None else stream)
         self._call("copy_in", args, lambda: self._copy_in(va, host, stream, flips), flips)
@@ -98,12 +98,12 @@ class FakeDriver:
         self._call("fill", (va, byte, n), lambda: self._memory.write("fill", va, np.full(n, byte, np.uint8)))
 
     def compare(self, va: int, host: np.ndarray) -> Compared:
-        _check("compare", host)
+        host_address("compare", host)
         return self._call("compare", (va, host.nbytes), lambda: self._compare([(va, host)]))
 
     def compare_all(self, ranges: Sequence[tuple[int, np.ndarray]]) -> Compared:
         for _, host in ranges:
-            _check("compare_all", host)
+            host_address("compare_all", host)
         args = (len(ranges), sum(host.nbytes for _, host in ranges))
         return self._call("compare_all", args, lambda: self._compare(ranges))
 
@@ -259,8 +259,3 @@ class FakeGraph:
 
     def launch(self) -> np.ndarray:
         return self.driver.launch(self.ranges)
-
-
-def _check(name: str, host: np.ndarray) -> None:
-    if host.dtype != np.uint8 or host.ndim != 1 or not host.flags.c_contiguous:
-        raise TypeError(f"{name}: {host.dtype} {host.shape}, expected contiguous uint8 of one dimension")

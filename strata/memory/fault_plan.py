@@ -58,7 +58,7 @@ class Elsewhere:
 class Meanwhile:
     """Something happens just before the call: another process takes or leaves memory, say."""
 
-    act: Callable[[], None]
+    act: Callable[[], object]
 
 
 Happening = Fail | Corrupt | Report | Elsewhere | Meanwhile

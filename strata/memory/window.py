@@ -1,19 +1,17 @@
 """Reserved addresses under which memory of others is mapped for a while, one handle after another without a gap.
 
-What a failing driver call means here: a refused map or set_access is rolled back (DriverError, nothing mapped); a
-refused unmap leaves that handle and those below it mapped, or gone if the call had its effect all the same: which of the
-two is asked of the driver, because only mapped addresses can be given access. A refused roll-back is Fatal.
+A refused map is rolled back, a refused unmap leaves that piece and those below it mapped; see `mapping`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from strata.executors.base import StrataError
 from strata.memory.driver import Driver, DriverError
-from strata.memory.errors import end_if_lost, fatal_if_refused
+from strata.memory.errors import fatal_if_refused
+from strata.memory.mapping import map_piece, unmap_piece
 
 
 class Piece(NamedTuple):
@@ -48,7 +46,8 @@ class Window:
         before = len(self.pieces)
         try:
             for piece in pieces:
-                self._map(piece)
+                map_piece(self._driver, self.address + self.mapped_bytes, piece.size, piece.handle)
+                self.pieces.append(piece)
         except DriverError:
             with fatal_if_refused("unmapping what was mapped before a refused map"):
                 self.clear(before)
@@ -61,37 +60,10 @@ class Window:
         """
         while len(self.pieces) > keep:
             piece = self.pieces[-1]
-            va = self.address + self.mapped_bytes - piece.size
-            try:
-                self._driver.unmap(va, piece.size)
-            except DriverError as error:
-                end_if_lost(error, f"unmap at {va:#x}")
-                if self._mapped(va, piece.size):
-                    raise
+            unmap_piece(self._driver, self.address + self.mapped_bytes - piece.size, piece.size, piece.handle)
             self.pieces.pop()
 
     def close(self) -> None:
         """Give the addresses back, when nothing is mapped. Raises DriverError."""
         self.clear()
         self._driver.address_free(self.address, self.size)
-
-    def _map(self, piece: Piece) -> None:
-        va = self.address + self.mapped_bytes
-        try:
-            self._driver.map(va, piece.size, piece.handle)
-        except DriverError as error:
-            end_if_lost(error, f"map at {va:#x}")
-            # In case it took effect all the same; refused when there is nothing mapped, which is what is expected.
-            with suppress(DriverError):
-                self._driver.unmap(va, piece.size)
-            raise
-        self.pieces.append(piece)
-        self._driver.set_access(va, piece.size)
-
-    def _mapped(self, va: int, size: int) -> bool:
-        try:
-            self._driver.set_access(va, size)
-        except DriverError as error:
-            end_if_lost(error, f"set_access at {va:#x}")
-            return False
-        return True

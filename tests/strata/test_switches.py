@@ -27,6 +27,7 @@ def test_the_table_is_what_is_documented() -> None:
         "STRATA_PREFILL_RETAIN_STARTUP_CHUNK",
         "STRATA_PREFILL_REPEAT_LOAN",
         "STRATA_PREFILL_REPEAT_MIN_TOKENS",
+        "STRATA_VERIFY_RECLAIM",
     }
     for name, switch in SWITCHES.items():
         assert name == switch.name
