@@ -18,7 +18,9 @@ class Growth:
     def __init__(self, cache: ExpertCache, decode_bytes: int, reserve: int = 0) -> None:
         boundaries = [*cache.arena.starts[1:], cache.arena.reserved]
         if decode_bytes not in boundaries:
-            raise StrataError(f"decode size of {decode_bytes} bytes: expected a boundary of pieces, e.g. {boundaries[-1]}")
+            raise StrataError(
+                f"decode size of {decode_bytes} bytes: expected a boundary of pieces, e.g. {boundaries[-1]}"
+            )
         self.cache, self.decode_bytes, self.reserve = cache, decode_bytes, reserve
         self.decode_slots = cache.slots.within(decode_bytes)
         if self.decode_slots < 1:

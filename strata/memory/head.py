@@ -9,13 +9,12 @@ DECODE  the head is mapped at its address with its bytes; the tail belongs to th
 PROMPT  W holds the pieces; the head is absent, the tail's rows are misses
 FAILED  decoding is impossible: the process ends
 
-A refused entry is undone: the phase stays DECODE and the prompt is read with the small plan. A refused way back is tried
-once more and is fatal then.
+A refused entry is undone: the phase stays DECODE and the prompt is read with the small plan. A refused way back is
+tried once more and is fatal then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
 
 import numpy as np
@@ -24,7 +23,6 @@ from strata.executors.base import StrataError
 from strata.memory.arena import Arena
 from strata.memory.carve import Workspace, bytes_needed
 from strata.memory.chunks import KEEP_SLOTS, request_chunk
-from strata.memory.driver import DriverError
 from strata.memory.errors import Fatal, Refused, fatal_if_refused
 from strata.memory.loan import TailLoan
 from strata.memory.prompt_path import PromptPath

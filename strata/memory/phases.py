@@ -2,7 +2,7 @@
 
 COLD       at the start: the lent resources were never loaded, the cache was opened over their memory
 READING    prompt buffers lie in the end of the grown cache, down to slot 0 if need be
-RESTORING  buffers given up, cache shrunk to its decode size, resources restored, slots refilled, request state set again
+RESTORING  buffers given up, cache shrunk to its decode size, resources restored, slots refilled, request state set
 DECODING   everything is there; a prompt that takes no loan is read in the tail, behind 128 slots
 RELEASING  swaps landed, card idle, resources released (dependents first), cache grown, workspace laid out
 FAILED     a restore failed: the engine answers ERR and exits with 1
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -60,7 +60,7 @@ class Prompt:
     tokens: int
     resume: int = 0
     images: bool = False
-    state: RequestState = RequestState()
+    state: RequestState = field(default_factory=RequestState)
 
     @property
     def fresh(self) -> int:
@@ -186,19 +186,18 @@ class PromptLoan:
         if not 0 < prompt.fresh <= prompt.tokens:
             raise Refused(f"a prompt of {prompt.tokens} tokens, {prompt.resume} of them read: expected some to read")
         self._prompt, self.note = prompt, self.refusal(prompt)
-        if not self.note and self.phase is Phase.DECODING:
-            self._release(prompt)
-        if self.phase is Phase.READING:
-            return self._workspace
         cold = self.phase is Phase.COLD
+        workspace = None if self.note or cold else self._release(prompt)
+        if workspace is not None:
+            return workspace
         with self._fatal_fails():
             # In COLD the resources are absent already and the cache has its large size.
-            self._workspace = self._lay_out(prompt, 0 if cold else KEEP_SLOTS)
+            workspace = self._lay_out(prompt, 0 if cold else KEEP_SLOTS)
         if cold and self._plan is not None:
             self.start_chunk = self._plan.chunk
         self._loan = cold
         self._to(Phase.READING)
-        return self._workspace
+        return workspace
 
     def end(self) -> None:
         """Leave READING, after STOP and after an error as well. Raises Fatal."""
@@ -210,23 +209,24 @@ class PromptLoan:
 
     # Transitions.
 
-    def _release(self, prompt: Prompt) -> None:
-        """DECODING to READING, or back to DECODING with the reason in `note`."""
+    def _release(self, prompt: Prompt) -> Workspace | None:
+        """DECODING to READING with a workspace; or None, back in DECODING, with the reason in `note`."""
         self._to(Phase.RELEASING)
         try:
             with self._fatal_fails():
                 self.growth.settle()
                 self.resources.release(self.settings.lent)
                 self.growth.grow()
-                self._workspace = self._lay_out(prompt, 0)
+                workspace = self._lay_out(prompt, 0)
         except Fatal:
             raise
         except StrataError as error:
             self.note = str(error)
             self._restore(prompt.state)
-            return
+            return None
         self._loan = True
         self._to(Phase.READING)
+        return workspace
 
     def _restore(self, state: RequestState) -> None:
         """To DECODING: the only way out of READING, and out of a release that was refused."""

@@ -11,9 +11,9 @@ from strata.memory.shapes import ModelShape
 class PromptPath:
     """A prompt path that borrows its workspace, or owns it.
 
-    most_chunk: the chunk that host buffers are sized for, once; borrows: False when it has buffers of its own, which are
-    never laid out elsewhere. workspace: where its blocks lie; None outside prompts, when their addresses are those of
-    experts.
+    most_chunk: the chunk that host buffers are sized for, once; borrows: False when it has buffers of its own, which
+    are never laid out elsewhere. workspace: where its blocks lie; None outside prompts, when their addresses are those
+    of experts.
     """
 
     def __init__(self, driver: Driver, shape: ModelShape, most_chunk: int, borrows: bool = True) -> None:

@@ -75,7 +75,9 @@ _BOTH = (
 
 _LOAN = (
     *_BOTH,
-    _rule("no-vram-elastic", "the cache is one plain allocation; expected --vram-elastic", lambda s: not s.vram_elastic),
+    _rule(
+        "no-vram-elastic", "the cache is one plain allocation; expected --vram-elastic", lambda s: not s.vram_elastic
+    ),
     _rule(
         "segment",
         f"segments are below {LEAST_SEGMENT_MIB} MiB; expected --vram-segment-mib {LEAST_SEGMENT_MIB} or more",
@@ -84,8 +86,14 @@ _LOAN = (
     _rule("shared-sessions", "sessions share the engine; expected one at a time", lambda s: s.shared_sessions),
     _rule("low-ram", "host memory does not hold every expert, so slots cannot be refilled", lambda s: s.low_ram),
     _rule("elastic", "--elastic moves the cache's end by itself; the tail has one owner", lambda s: s.elastic),
-    _rule("live-memory", "--live-memory moves the cache's end by itself; the tail has one owner", lambda s: s.live_memory),
-    _rule("lendable-cache", "--lendable-cache lends the tail to others; the tail has one owner", lambda s: s.lendable_cache),
+    _rule(
+        "live-memory", "--live-memory moves the cache's end by itself; the tail has one owner", lambda s: s.live_memory
+    ),
+    _rule(
+        "lendable-cache",
+        "--lendable-cache lends the tail to others; the tail has one owner",
+        lambda s: s.lendable_cache,
+    ),
     _rule("no-head", "there is no native output head to lend", lambda s: not s.native_head),
     _rule("no-mtp", "there is no draft layer whose experts could be lent", lambda s: not s.mtp),
 )
@@ -93,7 +101,9 @@ _LOAN = (
 _ALIAS = (
     *_BOTH,
     _rule("low-ram", "host memory does not hold every expert, so slots cannot be refilled", lambda s: s.low_ram),
-    _rule("short-read", "short prompts read through decode windows; expected --short-read 0", lambda s: s.short_read != 0),
+    _rule(
+        "short-read", "short prompts read through decode windows; expected --short-read 0", lambda s: s.short_read != 0
+    ),
     _rule(
         "expert-cache",
         "the expert cache has a fixed size or none; expected --expert-cache 1 or auto",

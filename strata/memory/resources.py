@@ -1,7 +1,7 @@
 """What only decoding needs, who depends on whom, and the order in which it is released and restored.
 
-The reference order: head H and draft experts X stand by themselves; draft head D is a part of H's rows; verifier V holds
-H's address in its window graphs; the draft graphs G hold addresses of X, D and V.
+The reference order: head H and draft experts X stand by themselves; draft head D is a part of H's rows; verifier V
+holds H's address in its window graphs; the draft graphs G hold addresses of X, D and V.
 """
 
 from __future__ import annotations

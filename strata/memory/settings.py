@@ -67,5 +67,5 @@ def loan_settings(asked: Switches) -> tuple[LoanSettings, tuple[str, ...]]:
 
 
 def fresh_tokens(prompt: int, resume: int) -> int:
-    """Prompt tokens that will really be read: all but the last, which goes through the first window, less the cached."""
+    """Prompt tokens that will really be read: all but the last, which the first window reads, less the cached."""
     return max(0, prompt - 1 - resume)

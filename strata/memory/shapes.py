@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from strata.executors.base import StrataError
 from strata.formats import FORMATS
 from strata.kernels.pool import mode_formats
@@ -65,7 +67,9 @@ class ModelShape:
             if getattr(self, name) < 1:
                 raise StrataError(f"model shape: {name} {getattr(self, name)}, expected at least 1")
         if self.top_k > self.experts:
-            raise StrataError(f"model shape: top {self.top_k} of {self.experts} experts, expected at most {self.experts}")
+            raise StrataError(
+                f"model shape: top {self.top_k} of {self.experts} experts, expected at most {self.experts}"
+            )
         if self.hidden % 256 or self.width % 64:
             raise StrataError(
                 f"model shape: {self.hidden} x {self.width}, expected a multiple of 256 and a multiple of 64"
@@ -105,7 +109,7 @@ class ModelShape:
         Raises StrataError for an unknown mode.
         """
         planes = mode_formats(mode)
-        row = sum(int(np_itemsize(fmt.dtype)) * fmt.row + 2 * fmt.scales for fmt in planes)
+        row = sum(np.dtype(fmt.dtype).itemsize * fmt.row + 2 * fmt.scales for fmt in planes)
         return (self.layers // self.attention_every + 1) * context * self.kv_heads * row
 
     @property
@@ -161,10 +165,3 @@ class ModelShape:
         )
         fallback = (("activations and hidden, FP16", pairs * (n + ff) * 2),)
         return counted + (fallback if self.fp16_experts else ())
-
-
-def np_itemsize(dtype: str) -> int:
-    """Bytes of one element of a NumPy dtype, given by name."""
-    import numpy as np
-
-    return np.dtype(dtype).itemsize

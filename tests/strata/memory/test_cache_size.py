@@ -58,7 +58,7 @@ def test_what_is_left_is_the_reserve(
 def test_a_small_card_lowers_the_default_reserve(
     free: int, later: int, blob: int, prompt_slots: int, prompt_bytes: int
 ) -> None:
-    """If any reserve of 300 MiB or more leaves the least cache, there is one; and the reserve is no lower than needed."""
+    """If a reserve of 300 MiB or more leaves the least cache, the highest such one is kept."""
     size = cache_size(
         free, max_blob=blob, rows=24_576, later=later, prompt_slots=prompt_slots, prompt_bytes=prompt_bytes
     )

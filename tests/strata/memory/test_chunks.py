@@ -95,7 +95,9 @@ def test_halving_stays_on_the_grid() -> None:
     assert steps == [6_912, 3_328, 1_536, 768, 256]
 
 
-@given(st.integers(0, 4000), st.integers(1, 100), st.sampled_from((85, 90)), st.integers(0, 40_000), st.integers(0, 40_000))
+@given(
+    st.integers(0, 4000), st.integers(1, 100), st.sampled_from((85, 90)), st.integers(0, 40_000), st.integers(0, 40_000)
+)
 def test_a_listed_chunk(slots: int, per_slot: int, percent: int, most: int, context: int) -> None:
     def slots_of(chunk: int) -> int:
         return -(-chunk // per_slot)

@@ -17,7 +17,9 @@ SMALL = ModelShape(experts=16, hidden=256, width=64, top_k=2, heads=2, kv_heads=
 
 
 @settings(max_examples=40)
-@given(st.integers(0, 300 * MiB), st.integers(256, 3000), st.integers(0, 12), st.integers(12, 40), st.integers(1, 2 * MiB))
+@given(
+    st.integers(0, 300 * MiB), st.integers(256, 3000), st.integers(0, 12), st.integers(12, 40), st.integers(1, 2 * MiB)
+)
 def test_every_chunk_and_ring_tried(lendable: int, most: int, least_ring: int, most_ring: int, blob: int) -> None:
     shape = ModelShape(experts=16, hidden=256, width=64, top_k=2, heads=2, kv_heads=1, blob=blob)
     able = [
