@@ -40,7 +40,8 @@ class ModelShape:
     layers, experts: of each layer, all routed; hidden: width of the trunk; width: of one expert; top_k: experts of a
     token; heads, kv_heads: of attention; attention_every: one layer in so many has attention and so a KV cache, the
     others are recurrent; vocab: rows of the head; gate_up, down, head, mtp: formats of the weights, `mtp` as a pair;
-    fp16_experts: count the FP16 fallback of the expert layer; blob: bytes of the largest expert, 0: of the pair.
+    fp16_experts: count the FP16 fallback of the expert layer; blob: bytes of the largest expert, 0: of the pair;
+    slack: bytes that the workspace has beyond its blocks.
     """
 
     layers: int = 48
@@ -60,6 +61,7 @@ class ModelShape:
     mtp: tuple[str, str] = ("q2_0", "q2_0")
     fp16_experts: bool = False
     blob: int = 0
+    slack: int = 8 * MiB
 
     def __post_init__(self) -> None:
         names = ("layers", "experts", "hidden", "width", "top_k", "heads", "kv_heads", "attention_every", "vocab")
