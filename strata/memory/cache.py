@@ -201,7 +201,7 @@ class ExpertCache:
             for row, slot in pairs:
                 self.residency.promote(row, slot)
             if ledger is not None:
-                ledger.remove(row for row, _ in pairs)
+                ledger.drop(slot for _, slot in pairs)
             try:
                 self.residency.upload()
             except Fatal:

@@ -88,6 +88,25 @@ def test_without_a_replacement_such_a_slot_stays_empty_and_admits() -> None:
     assert_sound(cache, driver)
 
 
+def test_a_row_that_was_evicted_twice_comes_back_once() -> None:
+    cache, driver = small_cache("uniform")
+    tier = AdaptiveTier(cache, Pace(every=1))
+    resizing = Resizing(cache, tier.hottest_miss)
+    resizing.shrink(8 * PIECE)
+    hot, slot = next(iter(resizing.ledger))
+    # The least used of its layer, so the slot that it takes, is the last one of those that stayed.
+    same = [(row, there) for row, there in cache.residency.resident() if row // 30 == hot // 30]
+    tier.count([row for row, _ in same[:-1] for _ in range(9)] + [hot] * 9)
+    assert [swap.outgoing for swap in tier.end_window()] == [same[-1][0]]
+    resizing.shrink(PIECE)
+    assert [pair for pair in resizing.ledger if pair[0] == hot] == [(hot, same[-1][1]), (hot, slot)]
+    resizing.grow(1 << 40)
+    assert cache.residency.slot(hot) == same[-1][1]
+    assert cache.residency.row(slot) not in (hot, MISS)  # the most used miss of the layer
+    assert len(resizing.ledger) == 0
+    assert_sound(cache, driver)
+
+
 def test_emptied_slots_are_not_filled_again_while_the_cache_is_small() -> None:
     cache, driver = small_cache("uniform")
     resizing = Resizing(cache)
