@@ -78,6 +78,12 @@ class Arena:
         """The handles of the mapped pieces, in their order."""
         return tuple(self._handles)
 
+    @property
+    def held(self) -> set[int]:
+        """Every handle that this arena answers for: of mapped pieces, zombies, and pieces in an unknown state."""
+        zombies = {handle for handle, _ in self.zombies}
+        return {*self._handles, *zombies, *(handle for _, _, handle in self._unknown)}
+
     def segmented(self) -> bool:
         """Whether it may shrink and grow."""
         return self._open and self.elastic
@@ -170,9 +176,12 @@ class Arena:
                 raise
 
     def retry_zombies(self) -> int:
-        """Release the zombies again; returns the bytes that went. Raises Fatal when the context is lost."""
+        """Release the zombies again; returns the bytes that went. Raises Fatal when the context is lost.
+
+        One that the driver does not know is gone: the release that reported a failure had its effect.
+        """
         waiting, self.zombies = self.zombies, []
-        return sum(size for handle, size in waiting if self._release(handle, size))
+        return sum(size for handle, size in waiting if self._release(handle, size, again=True))
 
     def close(self) -> None:
         """Unmap and release everything and free the range. Raises StrataError when something could not be given back.
@@ -237,10 +246,13 @@ class Arena:
         self._unknown.pop()
         self._handles.append(handle)
 
-    def _release(self, handle: int, size: int) -> bool:
+    def _release(self, handle: int, size: int, again: bool = False) -> bool:
+        """again: it failed before."""
         try:
             self.driver.release(handle)
         except DriverError as error:
+            if again and error.code == Code.INVALID_VALUE:
+                return True
             self.zombies.append((handle, size))
             end_if_lost(error, "release of a piece")
             return False

@@ -179,6 +179,10 @@ class FakeDriver:
             "launch", (len(ranges),), lambda: np.concatenate([self._memory.read("launch", va, n) for va, n in ranges])
         )
 
+    def peek(self, va: int, n: int) -> np.ndarray:
+        """Bytes at mapped addresses, without a call: also of a context that is lost."""
+        return self._memory.read("peek", va, n)
+
     def progress(self, stream: Stream, works: int = 1) -> None:
         """Let that many queued pieces of work of a stream be done."""
         self._queues.progress(stream, works)
@@ -204,12 +208,10 @@ class FakeDriver:
             if self.lost:
                 raise DriverError(name, Code.ILLEGAL_ADDRESS, self.lost)
             if fail and (not fail.after or name in MAKERS):
-                raise self._refusal(name, fail)
+                raise self._refusal(name, args, fail)
             result: Any = effect()
             if fail:
-                if name == "release":
-                    self._memory.released_anyway.add(args[0])
-                raise self._refusal(name, fail)
+                raise self._refusal(name, args, fail)
         except DriverError as error:
             self.log.append(call._replace(error=error.code))
             raise
@@ -221,7 +223,9 @@ class FakeDriver:
         self.log.append(call)
         return cast(T, result)
 
-    def _refusal(self, name: str, fail: Fail) -> DriverError:
+    def _refusal(self, name: str, args: tuple[int, ...], fail: Fail) -> DriverError:
+        if name in ("map", "unmap", "set_access", "release", "address_free"):
+            self._memory.doubtful.add(args[0])
         if fail.code in STICKY:
             self._memory.lost = f"{name} was made to fail"
         return DriverError(name, fail.code)

@@ -28,13 +28,18 @@ class FakeMemory:
         self.reservations: dict[int, int] = {}
         self.handles: set[int] = set()
         self.granularity = granularity
-        self.released_anyway: set[int] = set()  # by a call that reported a failure
+        #: Addresses and handles of calls that were made to fail: nobody can know whether they had their effect, so
+        #: that one call to find out breaks no rule.
+        self.doubtful: set[int] = set()
         self._in_use = in_use
         self._next_address = _FIRST_ADDRESS
 
-    def misused(self, name: str, what: str) -> DriverError:
-        """The error for a broken rule."""
-        self.misuse.append(f"{name}: {what}")
+    def misused(self, name: str, what: str, subject: int = 0) -> DriverError:
+        """The error for a broken rule. subject: the address or handle, which may be doubtful until now."""
+        if subject in self.doubtful:
+            self.doubtful.discard(subject)
+        else:
+            self.misuse.append(f"{name}: {what}")
         return DriverError(name, Code.INVALID_VALUE, what)
 
     def lose(self, name: str, what: str) -> DriverError:
@@ -60,7 +65,7 @@ class FakeMemory:
 
     def address_free(self, va: int, size: int) -> None:
         if self.reservations.get(va) != size:
-            raise self.misused("address_free", f"{va:#x}, {size} bytes were not reserved so")
+            raise self.misused("address_free", f"{va:#x}, {size} bytes were not reserved so", va)
         if self.mappings.touching(va, size):
             raise self.misused("address_free", f"{va:#x} still has mappings")
         del self.reservations[va]
@@ -79,10 +84,9 @@ class FakeMemory:
     def release(self, handle: int) -> None:
         memory = self._own(handle)
         if memory is None or memory.references <= 0:
-            if handle in self.released_anyway:
-                raise DriverError("release", Code.INVALID_VALUE, "it was released by a call that reported a failure")
-            raise self.misused("release", f"handle {handle} does not exist")
+            raise self.misused("release", f"handle {handle} does not exist", handle)
         memory.references -= 1
+        self.doubtful.discard(handle)
         self._settle(handle)
 
     def map(self, va: int, size: int, handle: int) -> None:
@@ -93,26 +97,29 @@ class FakeMemory:
         if not any(first <= va and va + size <= first + n for first, n in self.reservations.items()):
             raise self.misused("map", f"{va:#x} to {va + size:#x} is not reserved")
         if self.mappings.touching(va, size):
-            raise self.misused("map", f"{va:#x} to {va + size:#x} is mapped already")
+            raise self.misused("map", f"{va:#x} to {va + size:#x} is mapped already", va)
         memory.maps += 1
+        self.doubtful.discard(va)
         self.mappings.add(va, size, handle)
 
     def unmap(self, va: int, size: int) -> None:
         mapping = self.mappings.starting(va)
         if mapping is None or mapping.size != size:
-            raise self.misused("unmap", f"{va:#x}, {size} bytes is not one whole mapping")
+            raise self.misused("unmap", f"{va:#x}, {size} bytes is not one whole mapping", va)
         if self._in_use(va, size):
             self.lose("unmap", f"queued work still uses {va:#x}")  # the call succeeds, the work faults
         self.mappings.remove(va)
+        self.doubtful.discard(va)
         self.card.physical[mapping.handle].maps -= 1
         self._settle(mapping.handle)
 
     def set_access(self, va: int, size: int) -> None:
         below = self.mappings.covering(va, size)
         if not below or below[0].va != va or below[-1].va + below[-1].size != va + size:
-            raise self.misused("set_access", f"{va:#x}, {size} bytes is not wholly mapped")
+            raise self.misused("set_access", f"{va:#x}, {size} bytes is not wholly mapped", va)
         for mapping in below:
             mapping.access = True
+        self.doubtful.discard(va)
 
     def read(self, name: str, va: int, n: int) -> np.ndarray:
         out = np.empty(n, np.uint8)

@@ -44,6 +44,11 @@ class Residency:
         """Where the device's table is."""
         return self._arena.base
 
+    @property
+    def held(self) -> set[int]:
+        """Every handle that the table answers for."""
+        return self._arena.held
+
     def slot(self, row: int) -> int:
         """The slot of a row, or MISS."""
         return int(self._slot[row])
