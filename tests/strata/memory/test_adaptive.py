@@ -94,6 +94,24 @@ def test_a_swap_demotes_uploads_copies_and_lands_before_the_next_window(kind: st
     assert lies == []
 
 
+def test_admission_leaves_a_swap_that_is_on_its_way_alone() -> None:
+    """Another fill waits for the copies of the swap too; its slot stays taken and its row on its way until it lands."""
+    cache, driver = small_cache("uniform")
+    tier = AdaptiveTier(cache, Pace(every=1))
+    cache.residency.demote(cache.residency.row(40))
+    cache.residency.upload()
+    incoming, outgoing = hot(tier)
+    slot = cache.residency.slot(outgoing)
+    assert tier.end_window() == [(incoming, outgoing)]
+    assert cache.admit(outgoing) == 40
+    assert cache.admit(incoming) == MISS
+    assert not cache.free_slots().any()
+    assert_sound(cache, driver)
+    cache.begin_window()
+    assert cache.residency.slot(incoming) == slot
+    assert_sound(cache, driver)
+
+
 def test_counts_decay_after_a_round_and_only_then() -> None:
     cache, _ = small_cache()
     tier = AdaptiveTier(cache, Pace(every=2))

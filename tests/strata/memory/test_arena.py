@@ -205,6 +205,20 @@ def test_a_rollback_whose_unmap_fails_is_fatal() -> None:
     assert_nothing_left(driver)
 
 
+def test_a_map_that_failed_and_cannot_be_undone_is_fatal() -> None:
+    """Only INVALID_VALUE says that nothing is mapped there; any other answer leaves it unknown."""
+    driver = fake()
+    arena = open_arena(driver, 3 * PAGE, PAGE)
+    arena.shrink(PAGE)
+    driver.plan.next("map", Fail(after=True))
+    driver.plan.next("unmap", Fail())
+    with pytest.raises(Fatal, match=r"unmap: UNKNOWN.*, after a refused map; whether it is mapped is unknown"):
+        arena.grow(3 * PAGE)
+    assert set(driver.live_handles()) == arena.held
+    arena.close()
+    assert_nothing_left(driver)
+
+
 def test_a_failed_synchronize_is_fatal_and_nothing_is_unmapped() -> None:
     driver = fake()
     arena = open_arena(driver, 3 * PAGE, PAGE)

@@ -79,7 +79,7 @@ LIES: list[tuple[str, Lie]] = [
     ("I5", absent),
     ("I6", moved),
     ("I6", recut),
-    ("I7", lambda cache, driver: cache.pending.add(2)),
+    ("I7", lambda cache, driver: cache.pending.update({2: PROFILE[2]})),
     ("I7", lambda cache, driver: cache.ledger("x").add([(PROFILE[2], 2)])),
 ]
 
