@@ -9,11 +9,13 @@ class Ledger:
     """(row, slot) pairs, each to come back to its slot; nobody else is admitted to that slot meanwhile.
 
     exclusive: nobody else may make such a row resident either, so that it cannot be in two slots after its return.
+    first: while the loan is out, all slots from here on are its own, also those that no row named; None otherwise.
     """
 
     def __init__(self, name: str, exclusive: bool = True) -> None:
         self.name = name
         self.exclusive = exclusive
+        self.first: int | None = None
         self._slots: dict[int, int] = {}
         self._rows: dict[int, int] = {}
 
@@ -23,6 +25,11 @@ class Ledger:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """Pairs in the order of their slots."""
         return iter(sorted(self._slots.items(), key=lambda pair: pair[1]))
+
+    @property
+    def out(self) -> bool:
+        """Whether anything is lent: a loan of slots that were all empty has no rows."""
+        return self.first is not None or bool(self._slots)
 
     def owns(self, row: int) -> bool:
         return row in self._slots

@@ -95,5 +95,6 @@ class TailLoan:
         self._first = None
         pairs = list(self.ledger)
         if not pairs:
+            self.ledger.first = None
             return Verified(0, 0, 0)
         return self.cache.give_back(self.ledger, pairs if verify_all else self.cache.sample(pairs))
