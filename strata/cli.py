@@ -18,6 +18,7 @@ from strata.executors.base import StrataError
 from strata.gates.installed import InstalledGate
 from strata.gates.table import Table
 from strata.kernels.paths import PATHS
+from strata.memory import plan_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     which.add_argument("--all", action="store_true", help="for every compute capability that the compilers know")
     gate_parser.add_argument("--json", action="store_true", help="as JSON")
     gate_parser.set_defaults(run=lambda chosen: gate(chosen.capability, chosen.all, chosen.json))
+    plan_command.add(commands)
     chosen = parser.parse_args(arguments)
     try:
         return int(chosen.run(chosen))

@@ -10,7 +10,7 @@ What a failing driver call means here (`Fatal`: what is mapped is unknown, or th
 | unmap of a piece to be given | the piece is mapped again with the same memory if it went after all; DriverError |
 | release after its unmap | the piece counts as unmapped; the handle joins `zombies` and is tried again |
 | create | DriverError, nothing changed |
-| map | unmapped in case it took effect, released; DriverError |
+| map | unmapped in case it took effect (INVALID_VALUE is the good answer, any other Fatal), released; DriverError |
 | set_access | unmapped and released; DriverError |
 | the unmap of such a rollback | Fatal |
 """
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from strata.executors.base import StrataError
 from strata.memory.driver import Code, Driver, DriverError, View
 from strata.memory.errors import end_if_lost, fatal_if_refused
-from strata.memory.mapping import map_piece, unmap_in_case, unmap_piece
+from strata.memory.mapping import map_piece, unmap_piece
 from strata.memory.pieces import cut
 
 
@@ -196,7 +196,7 @@ class Arena:
         released = {handle for handle, _ in self.zombies}
         self._attempt(self.driver.synchronize, left)
         for va, size, handle in self._unknown:
-            unmap_in_case(self.driver, va, size)
+            self._attempt(partial(self.driver.unmap, va, size), left, again=True)
             self.zombies.append((handle, size))
         while self._handles:
             handle, k = self._handles.pop(), len(self._handles)

@@ -27,8 +27,9 @@ from strata.memory.verification import Verified, sample, verify
 class ExpertCache:
     """Made by `opening.open_cache`. `fatal`: why nothing may follow any more, None while all is well.
 
-    ledgers: whose slots are lent; pending: slots that are being written; stamps: int64 [slots], how often each was;
-    landings: what must be called before a window or a loan, so that no copy is still on its way.
+    ledgers: whose slots are lent; pending: by slot, the row it is written for, until that is promoted; stamps: int64
+    [slots], how often each was written; landings: what must be called before a window or a loan, so that no copy is
+    still on its way.
     """
 
     def __init__(self, driver: Driver, source: ExpertSource, slots: Slots, piece: int, per_layer: bool = False) -> None:
@@ -45,7 +46,7 @@ class ExpertCache:
             raise
         self.base, self.off = self.arena.base, slots.off.copy()
         self.stamps = np.zeros(len(slots), np.int64)
-        self.pending: set[int] = set()
+        self.pending: dict[int, int] = {}
         self.ledgers: list[Ledger] = []
         self.landings: list[Callable[[], None]] = []
         self.fatal: Fatal | None = None
@@ -67,8 +68,8 @@ class ExpertCache:
         return self.ledgers[-1]
 
     def owned(self, row: int) -> bool:
-        """Whether a loan will bring this row back to its slot: nobody else may."""
-        return any(ledger.exclusive and ledger.owns(row) for ledger in self.ledgers)
+        """Whether a loan will bring this row back to its slot, or a copy of it is on its way: nobody else may."""
+        return row in self.pending.values() or any(ledger.exclusive and ledger.owns(row) for ledger in self.ledgers)
 
     def out(self, but: Ledger | None = None) -> str:
         """The name of a loan that is out, other than `but`; empty when there is none."""
@@ -184,7 +185,7 @@ class ExpertCache:
                     size = self.slots.size(slot)
                     raise StrataError(f"slot {slot} of {size} bytes does not take expert {layer, expert}")
             for row, slot in pairs:
-                self.pending.add(slot)
+                self.pending[slot] = row
                 self.stamps[slot] += 1
                 with fatal_if_refused(f"copy into slot {slot}, what it holds is unknown"):
                     self.driver.copy_in(
@@ -197,7 +198,6 @@ class ExpertCache:
             if self.pending:
                 with fatal_if_refused("waiting for copies into slots, what they hold is unknown"):
                     self.driver.wait_stream(self.stream)
-            self.pending.clear()
 
     def promote(self, pairs: Sequence[tuple[int, int]], ledger: Ledger | None = None) -> None:
         """Rows name slots that hold their bytes, and leave the ledger; then the table is uploaded.
@@ -206,9 +206,10 @@ class ExpertCache:
         """
         with self.guard():
             for row, slot in pairs:
+                self.pending.pop(slot, None)
                 self.residency.promote(row, slot)
             if ledger is not None:
-                ledger.remove(row for row, _ in pairs)
+                ledger.drop(slot for _, slot in pairs)
             try:
                 self.residency.upload()
             except Fatal:

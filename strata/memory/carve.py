@@ -2,7 +2,7 @@
 
 `bytes_needed` and `carve` run the same walk, so they cannot disagree about a block. The count rounds every block to
 `roundup256(size + 256)`, which covers the padding that a start at any address can cost: by induction a carve that
-began at `base` has used at most what the count has counted, block by block. `SLACK` lies on top.
+began at `base` has used at most what the count has counted, block by block. The shape's slack lies on top.
 
 A carve computes addresses and touches no memory: between prompts they are those of live experts.
 """
@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from strata.memory.errors import Refused
-from strata.memory.shapes import KiB, MiB, ModelShape
+from strata.memory.shapes import KiB, MiB
 
 #: Alignment of every block, bytes.
 ALIGN = 256
-#: Bytes that a region must have beyond the counted blocks.
-SLACK = 8 * MiB
 #: Grid of prompt chunks, tokens.
 GRID = 256
 #: The least staging ring, experts.
@@ -30,6 +29,31 @@ MOST_RING = 512
 def roundup(value: int, unit: int) -> int:
     """The least multiple of `unit` that is at least `value`."""
     return -(-value // unit) * unit
+
+
+#: Blocks by name, with their bytes.
+Blocks = Sequence[tuple[str, int]]
+
+
+class PromptShape(Protocol):
+    """What the walk needs of a model. constant: blocks of a workspace of any size; trunk: of each token; gdn, qsa, moe:
+    of each token, of which one set is in use at a time; max_blob: bytes of a staged expert; slack: bytes that a region
+    must have beyond the counted blocks."""
+
+    @property
+    def constant(self) -> Blocks: ...
+    @property
+    def trunk(self) -> Blocks: ...
+    @property
+    def gdn(self) -> Blocks: ...
+    @property
+    def qsa(self) -> Blocks: ...
+    @property
+    def moe(self) -> Blocks: ...
+    @property
+    def max_blob(self) -> int: ...
+    @property
+    def slack(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +88,7 @@ class Walk:
             self.blocks.append(Block(name, address, nbytes))
             self.used = address + nbytes - self.base
 
-    def overlay(self, alternatives: Sequence[tuple[str, Sequence[tuple[str, int]]]], count: int) -> None:
+    def overlay(self, alternatives: Sequence[tuple[str, Blocks]], count: int) -> None:
         """One stretch that holds one of several sets of blocks at a time, as long as the longest of them."""
         start, longest = self.used, self.used
         for title, blocks in alternatives:
@@ -75,7 +99,7 @@ class Walk:
         self.used = longest
 
 
-def walk(place: Walk, shape: ModelShape, chunk: int, ring: int) -> Walk:
+def walk(place: Walk, shape: PromptShape, chunk: int, ring: int) -> Walk:
     """Walks all blocks of the workspace for `chunk` tokens and a ring of `ring` experts, and returns `place`."""
     for name, nbytes in shape.constant:
         place.block(name, 1, nbytes)
@@ -86,9 +110,9 @@ def walk(place: Walk, shape: ModelShape, chunk: int, ring: int) -> Walk:
     return place
 
 
-def bytes_needed(chunk: int, ring: int, shape: ModelShape) -> int:
+def bytes_needed(chunk: int, ring: int, shape: PromptShape) -> int:
     """Bytes of a region in which a workspace for `chunk` tokens and `ring` staged experts can be carved anywhere."""
-    return walk(Walk(), shape, chunk, ring).used + SLACK
+    return walk(Walk(), shape, chunk, ring).used + shape.slack
 
 
 @dataclass(frozen=True)
@@ -103,7 +127,7 @@ class Workspace:
     blocks: tuple[Block, ...]
 
 
-def carve(address: int, nbytes: int, chunk: int, ring: int, shape: ModelShape) -> Workspace:
+def carve(address: int, nbytes: int, chunk: int, ring: int, shape: PromptShape) -> Workspace:
     """The workspace in the region of `nbytes` bytes at `address`.
 
     Raises Refused, before any address is computed, when the region is null or smaller than `bytes_needed`, and for a
@@ -123,7 +147,7 @@ def carve(address: int, nbytes: int, chunk: int, ring: int, shape: ModelShape) -
     return Workspace(address, nbytes, chunk, ring, place.used, tuple(place.blocks))
 
 
-def per_token(shape: ModelShape) -> int:
+def per_token(shape: PromptShape) -> int:
     """Bytes that one more token of a chunk costs, without alignment: the trunk and the largest of the three sets."""
     sets = (shape.gdn, shape.qsa, shape.moe)
     return sum(n for _, n in shape.trunk) + max(sum(n for _, n in one) for one in sets)

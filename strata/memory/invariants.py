@@ -30,7 +30,7 @@ def violations(
     """
     read = cache.driver.copy_out if read is None else read
     host = cache.residency.host
-    found: list[str] = []
+    found = _addresses(cache)
     device = None
     if cache.fatal is None:
         device = read(cache.residency.address, 4 * host.size).view(np.int32)
@@ -41,9 +41,9 @@ def violations(
     if device is not None:
         found += _table(cache, device, "device")
     found += _slots(cache, host)
-    if contents and not any(line.startswith(("I3", "I4")) for line in found):
+    if contents and not any(line.startswith(("I3", "I4", "I6")) for line in found):
         found += _contents(cache, host, read)
-    return found + _ledgers(cache, host) + _addresses(cache)
+    return found + _ledgers(cache, host)
 
 
 def _named(table: np.ndarray) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 
@@ -9,6 +10,7 @@ class Ledger:
     """(row, slot) pairs, each to come back to its slot; nobody else is admitted to that slot meanwhile.
 
     exclusive: nobody else may make such a row resident either, so that it cannot be in two slots after its return.
+    Without that a row may be made resident elsewhere, be taken from there too, and stand here with several slots.
     first: while the loan is out, all slots from here on are its own, also those that no row named; None otherwise.
     """
 
@@ -16,31 +18,41 @@ class Ledger:
         self.name = name
         self.exclusive = exclusive
         self.first: int | None = None
-        self._slots: dict[int, int] = {}
         self._rows: dict[int, int] = {}
+        self._slots: Counter[int] = Counter()
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """Pairs in the order of their slots."""
-        return iter(sorted(self._slots.items(), key=lambda pair: pair[1]))
+        return ((self._rows[slot], slot) for slot in sorted(self._rows))
 
     @property
     def out(self) -> bool:
         """Whether anything is lent: a loan of slots that were all empty has no rows."""
-        return self.first is not None or bool(self._slots)
+        return self.first is not None or bool(self._rows)
 
     def owns(self, row: int) -> bool:
-        return row in self._slots
+        """Whether a slot is waiting for the row."""
+        return self._slots[row] > 0
 
     def holds(self, slot: int) -> bool:
+        """Whether the slot waits for a row."""
         return slot in self._rows
 
     def add(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Remember pairs of slots that are not held yet."""
         for row, slot in pairs:
-            self._slots[row], self._rows[slot] = slot, row
+            self._rows[slot] = row
+            self._slots[row] += 1
+
+    def drop(self, slots: Iterable[int]) -> None:
+        """Forget these slots. Raises KeyError for one that is not held."""
+        for slot in list(slots):
+            self._slots[self._rows.pop(slot)] -= 1
 
     def remove(self, rows: Iterable[int]) -> None:
-        for row in list(rows):
-            del self._rows[self._slots.pop(row)]
+        """Forget every slot that waits for these rows."""
+        gone = set(rows)
+        self.drop(slot for slot, row in list(self._rows.items()) if row in gone)

@@ -195,7 +195,7 @@ class Lending:
             raise Refused(f"RECLAIM: {error}; the loan stays out, try again") from error
         if need and free < need + SPARE_BYTES:
             raise Refused(
-                f"RECLAIM: {free // MIB} MiB are free, expected {need // MIB} + {SPARE_BYTES // MIB}: "
+                f"RECLAIM: {free // MIB} MiB are free, expected {-(-need // MIB)} + {SPARE_BYTES // MIB}: "
                 "the borrower is still there; the loan stays out"
             )
 

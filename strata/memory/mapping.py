@@ -6,8 +6,8 @@ how the state is found out: only a range that is wholly mapped can be given acce
 
 from __future__ import annotations
 
-from strata.memory.driver import Driver, DriverError
-from strata.memory.errors import end_if_lost, fatal_if_refused
+from strata.memory.driver import Code, Driver, DriverError
+from strata.memory.errors import Fatal, end_if_lost, fatal_if_refused
 
 
 def map_piece(driver: Driver, va: int, size: int, handle: int) -> None:
@@ -20,7 +20,7 @@ def map_piece(driver: Driver, va: int, size: int, handle: int) -> None:
         driver.map(va, size, handle)
     except DriverError as error:
         end_if_lost(error, f"map at {va:#x}")
-        unmap_in_case(driver, va, size)
+        _unmap_in_case(driver, va, size)
         raise
     try:
         driver.set_access(va, size)
@@ -51,9 +51,10 @@ def unmap_piece(driver: Driver, va: int, size: int, handle: int) -> None:
         raise
 
 
-def unmap_in_case(driver: Driver, va: int, size: int) -> None:
-    """End a mapping that is probably not there: then the driver refuses, as is expected. Raises Fatal if it is lost."""
+def _unmap_in_case(driver: Driver, va: int, size: int) -> None:
+    """End a mapping that is probably not there: the driver answers INVALID_VALUE then. Raises Fatal otherwise."""
     try:
         driver.unmap(va, size)
     except DriverError as error:
-        end_if_lost(error, f"unmap at {va:#x}")
+        if error.code != Code.INVALID_VALUE:
+            raise Fatal(f"{error}, after a refused map; whether it is mapped is unknown") from error

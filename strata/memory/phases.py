@@ -82,8 +82,8 @@ class PromptLoan:
 
     resources: H, X, D, V, G and what else only decoding needs; growth: the cache between its two sizes; tail, path: the
     loan of slots and the workspace in them; target: where request state lives (its resource is among `resources`).
-    lent: the names to release, from the settings. start_chunk: of the first prompt's plan. note: why the last prompt
-    that wanted a loan got none, empty otherwise. visited: every phase so far.
+    most_chunk: of any prompt; keep: slots that a prompt without the loan does not borrow. start_chunk: of the first
+    prompt's plan. note: why the last prompt took no loan, empty when it did. visited: every phase so far.
     """
 
     def __init__(
@@ -95,6 +95,7 @@ class PromptLoan:
         target: RequestTarget,
         settings: LoanSettings,
         most_chunk: int,
+        keep: int = KEEP_SLOTS,
     ) -> None:
         """The resources that are lent are absent (COLD), or everything is present (DECODING, with no loan asked for).
 
@@ -104,7 +105,7 @@ class PromptLoan:
         if resources.absent not in ([], lent):
             raise StrataError(f"resources {resources.absent} are absent, expected {lent or 'none'} or none")
         self.resources, self.growth, self.tail, self.path, self.target = resources, growth, tail, path, target
-        self.settings, self.most_chunk = settings, most_chunk
+        self.settings, self.most_chunk, self.keep = settings, most_chunk, keep
         self.phase = Phase.COLD if resources.absent else Phase.DECODING
         self.visited = [self.phase]
         self.start_chunk: int | None = None
@@ -192,7 +193,7 @@ class PromptLoan:
             return workspace
         with self._fatal_fails():
             # In COLD the resources are absent already and the cache has its large size.
-            workspace = self._lay_out(prompt, 0 if cold else KEEP_SLOTS)
+            workspace = self._lay_out(prompt, 0 if cold else self.keep)
         if cold and self._plan is not None:
             self.start_chunk = self._plan.chunk
         self._loan = cold

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from strata.memory.carve import Workspace, carve
+from strata.memory.carve import PromptShape, Workspace, carve
 from strata.memory.driver import Driver
 from strata.memory.errors import Refused, fatal_if_refused
-from strata.memory.shapes import ModelShape
 
 
 class PromptPath:
@@ -16,7 +15,7 @@ class PromptPath:
     of experts.
     """
 
-    def __init__(self, driver: Driver, shape: ModelShape, most_chunk: int, borrows: bool = True) -> None:
+    def __init__(self, driver: Driver, shape: PromptShape, most_chunk: int, borrows: bool = True) -> None:
         self._driver = driver
         self.shape = shape
         self.most_chunk = most_chunk

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strata.executors.base import StrataError
-from strata.memory.carve import GRID, LEAST_RING, MOST_RING, SLACK, bytes_needed
+from strata.memory.carve import GRID, LEAST_RING, MOST_RING, PromptShape, bytes_needed
 from strata.memory.chunks import LISTED
-from strata.memory.shapes import ModelShape
 
 #: The largest chunk.
 MOST_CHUNK = LISTED[0]
@@ -39,7 +38,7 @@ class PromptPlan:
 
 def prompt_plan(
     lendable: int,
-    shape: ModelShape,
+    shape: PromptShape,
     *,
     most_chunk: int = MOST_CHUNK,
     least_ring: int = LEAST_RING,
@@ -74,9 +73,8 @@ def prompt_plan(
     return _terms(chunk, ring, lendable, shape)
 
 
-def _terms(chunk: int, ring: int, lendable: int, shape: ModelShape) -> PromptPlan:
+def _terms(chunk: int, ring: int, lendable: int, shape: PromptShape) -> PromptPlan:
     nbytes = bytes_needed(chunk, ring, shape)
     without_ring = bytes_needed(chunk, 0, shape)
     fixed = bytes_needed(0, 0, shape)
-    assert fixed >= SLACK
     return PromptPlan(chunk, ring, lendable, nbytes, fixed, without_ring - fixed, nbytes - without_ring)

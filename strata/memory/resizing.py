@@ -83,10 +83,11 @@ class Resizing:
     def _fill(self) -> int:
         cache = self.cache
         back = [(row, slot) for row, slot in self.ledger if slot < cache.usable_slots()]
-        home = [(row, slot) for row, slot in back if cache.residency.slot(row) == MISS]
+        first = dict(reversed(back))  # of several slots of a row, the hottest
+        home = [(row, slot) for row, slot in back if cache.residency.slot(row) == MISS and first[row] == slot]
         cache.install(home, cache.sample(home), self.ledger)
         elsewhere = [pair for pair in back if pair not in home]
-        self.ledger.remove(row for row, _ in elsewhere)
+        self.ledger.drop(slot for _, slot in elsewhere)
         replaced = 0
         for row, slot in elsewhere:
             incoming = self._replacement(cache.geometry.expert(row)[0])

@@ -40,7 +40,8 @@ class ModelShape:
     layers, experts: of each layer, all routed; hidden: width of the trunk; width: of one expert; top_k: experts of a
     token; heads, kv_heads: of attention; attention_every: one layer in so many has attention and so a KV cache, the
     others are recurrent; vocab: rows of the head; gate_up, down, head, mtp: formats of the weights, `mtp` as a pair;
-    fp16_experts: count the FP16 fallback of the expert layer; blob: bytes of the largest expert, 0: of the pair.
+    fp16_experts: count the FP16 fallback of the expert layer; blob: bytes of the largest expert, 0: of the pair;
+    slack: bytes that the workspace has beyond its blocks; kv_stage: bytes of K and V that it stages.
     """
 
     layers: int = 48
@@ -60,6 +61,8 @@ class ModelShape:
     mtp: tuple[str, str] = ("q2_0", "q2_0")
     fp16_experts: bool = False
     blob: int = 0
+    slack: int = 8 * MiB
+    kv_stage: int = 0
 
     def __post_init__(self) -> None:
         names = ("layers", "experts", "hidden", "width", "top_k", "heads", "kv_heads", "attention_every", "vocab")
@@ -108,9 +111,13 @@ class ModelShape:
 
         Raises StrataError for an unknown mode.
         """
+        return (self.layers // self.attention_every + 1) * self.layer_kv_bytes(mode, context)
+
+    def layer_kv_bytes(self, mode: str, context: int) -> int:
+        """Bytes of K and V of `context` cells in one layer. Raises StrataError for an unknown mode."""
         planes = mode_formats(mode)
         row = sum(np.dtype(fmt.dtype).itemsize * fmt.row + 2 * fmt.scales for fmt in planes)
-        return (self.layers // self.attention_every + 1) * context * self.kv_heads * row
+        return context * self.kv_heads * row
 
     @property
     def constant(self) -> tuple[tuple[str, int], ...]:
@@ -123,6 +130,7 @@ class ModelShape:
             ("dequantised expert 0", expert),
             ("dequantised expert 1", expert),
             ("expert tables", 16 * self.experts),
+            *((("K and V of one layer", self.kv_stage),) if self.kv_stage else ()),
         )
 
     @property

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from strata.executors.base import StrataError
 from strata.memory.carve import (
     ALIGN,
-    SLACK,
     Walk,
     bytes_needed,
     carve,
@@ -124,7 +123,7 @@ def test_published_bytes_of_a_chunk() -> None:
     high = bytes_needed(4864, 0, ModelShape(fp16_experts=True))
     assert 2.0 <= low / (1 << 30) <= high / (1 << 30) < 2.4
     for chunk in range(512, 32768 + 1, 256):
-        assert bytes_needed(chunk, 8, REFERENCE) - SLACK <= coarse_bytes(chunk)
+        assert bytes_needed(chunk, 8, REFERENCE) - REFERENCE.slack <= coarse_bytes(chunk)
 
 
 @given(st.integers(0, 1 << 50), st.integers(1, 1 << 30))
