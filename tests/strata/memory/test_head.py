@@ -221,6 +221,8 @@ def test_the_way_back_is_tried_twice(name: str) -> None:
                 made.alias.leave()
             assert made.alias.phase is HeadPhase.FAILED
             assert unsound(made.cache, made.driver) == []
+            with pytest.raises(Fatal, match="the cache has ended"):
+                Lending(made.cache).lend(1)
             for call in (made.alias.leave, lambda made=made: made.alias.enter(5)):
                 with pytest.raises(Fatal, match="expected a new process"):
                     call()

@@ -291,6 +291,21 @@ def test_memory_that_another_process_took_meanwhile_is_fatal() -> None:
             call()
 
 
+@pytest.mark.parametrize(("code", "lost"), [(Code.OUT_OF_MEMORY, False), (Code.ILLEGAL_ADDRESS, True)])
+def test_after_a_fatal_end_nothing_lends(code: Code, lost: bool) -> None:
+    """The cache knows too; and whether the context is lost, so that nobody calls the driver to clean up."""
+    made = engine(cold=False)
+    made.loan.begin(Prompt(5000))
+    made.driver.plan.next("create", Fail(code))
+    with pytest.raises(Fatal) as raised:
+        made.loan.end()
+    assert raised.value.lost == lost
+    assert made.cache.fatal is raised.value
+    for call in (lambda: made.lending.lend(1), made.lending.reclaim, made.cache.begin_window):
+        with pytest.raises(Fatal, match="the cache has ended"):
+            call()
+
+
 def test_a_free_figure_of_0_grows_nothing() -> None:
     """Whatever the free figure says, the loan has at least what the cache had, and the restore has its memory."""
     for figure in (0, 1 << 40):
