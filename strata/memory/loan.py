@@ -7,11 +7,15 @@ short cut "it is lent already" is wrong as soon as anybody else returns rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from strata.memory.cache import ExpertCache
+from strata.memory.carve import LEAST_RING, PromptShape, bytes_needed
+from strata.memory.chunks import chunk_below
 from strata.memory.errors import Refused
-from strata.memory.tail import first
+from strata.memory.slots import Slots
+from strata.memory.tail import first, part_slots
 from strata.memory.verification import Verified
 
 
@@ -21,6 +25,24 @@ class Region(NamedTuple):
     address: int
     nbytes: int
     first: int
+
+
+def chunks_below(
+    slots: Slots, shape: PromptShape, asked: int, percent: int | None = None, ring: int = LEAST_RING
+) -> Callable[[int], int | None]:
+    """What LEND asks of a prompt path that borrows: given the first slot that would be lent, the largest chunk that the
+    slots below can lend; None when none fits. asked: the chunk while nothing is lent; percent: the share of the slots
+    that a chunk may take where it was chosen automatically."""
+
+    off = slots.off.tolist()
+
+    def below(stop: int) -> int | None:
+        def slots_of(chunk: int) -> int:
+            return part_slots(off[: stop + 1], bytes_needed(chunk, ring, shape))
+
+        return chunk_below(asked, stop, slots_of, percent)
+
+    return below
 
 
 class TailLoan:
