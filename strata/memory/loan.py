@@ -52,12 +52,11 @@ class TailLoan:
     def __init__(self, cache: ExpertCache, name: str = "prompt") -> None:
         self.cache = cache
         self.ledger = cache.ledger(name)
-        self._first: int | None = None
 
     @property
     def out(self) -> bool:
         """Whether the loan is out."""
-        return self._first is not None
+        return self.ledger.out
 
     def lendable(self, keep: int) -> int:
         """Bytes from slot `keep` to the end of what is mapped; 0 when there is no such slot.
@@ -97,16 +96,20 @@ class TailLoan:
                 expert = cache.geometry.expert(missing[0])
                 raise Refused(f"prompt loan: host memory does not hold {len(missing)} experts, the first is {expert}")
             cache.land()
-            if self._first not in (None, found.first):
+            if self.ledger.first not in (None, found.first):
                 self.refill()
             cache.take(self.ledger, found.first)
-            self._first = found.first
             return found
 
     def forget(self, first_gone: int) -> int:
-        """Rows of slots from `first_gone` on will not come back: the memory of these goes. Returns how many."""
-        gone = [row for row, slot in self.ledger if slot >= first_gone]
-        self.ledger.remove(gone)
+        """Rows of slots from `first_gone` on will not come back: the memory of these goes. Returns how many.
+
+        No workspace may be in use any more; when no row is left to come back, the loan is over.
+        """
+        gone = [slot for _, slot in self.ledger if slot >= first_gone]
+        self.ledger.drop(gone)
+        if not len(self.ledger):
+            self.ledger.first = None
         return len(gone)
 
     def refill(self, verify_all: bool = False) -> Verified:
@@ -114,7 +117,6 @@ class TailLoan:
 
         verify_all: compare every slot, not only the first, the last and those at boundaries of pieces. Raises Fatal.
         """
-        self._first = None
         pairs = list(self.ledger)
         if not pairs:
             self.ledger.first = None

@@ -114,7 +114,8 @@ def test_corrections() -> None:
     assert correction(4 * GiB, reserve - SETTLED, reserve, 0) is None
     assert correction(4 * GiB, reserve - SETTLED - 1, reserve, 0) == 4 * GiB - 2 * SETTLED - 1
     assert correction(4 * GiB, 0, reserve, 0) == 3 * GiB
-    assert correction(4 * GiB, 0, reserve, 1) == 3 * GiB
+    assert correction(8 * GiB, 0, reserve, 1) == 7 * GiB
+    assert correction(2 * GiB, 0, reserve, 0) == GiB
     assert correction(8 * GiB, 0, reserve, 2) == 6 * GiB
     assert correction(8 * GiB, 0, reserve, CORRECTIONS) is None
 
