@@ -33,6 +33,7 @@ def plan_of(free: int, asked: Asked) -> MemoryPlan:
     return memory_plan(Card(32 * GiB, free), asked)
 
 
+@settings(deadline=None)
 @given(FREE, ASKED)
 def test_every_byte_has_a_term(free: int, asked: Asked) -> None:
     plan = plan_of(free, asked)
@@ -42,6 +43,7 @@ def test_every_byte_has_a_term(free: int, asked: Asked) -> None:
         assert plan.left >= plan.cache.reserve_mib * MiB
 
 
+@settings(deadline=None)
 @given(FREE, ASKED)
 def test_every_way_has_its_bytes(free: int, asked: Asked) -> None:
     """A plan needs no more than can be lent; the loan and the alias lend more than the tail, each its own part."""
@@ -65,7 +67,7 @@ def test_every_way_has_its_bytes(free: int, asked: Asked) -> None:
     assert asked.mtp or (ways["loan"].plan is None and ways["alias"].plan is None)
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 12 * GiB), ASKED)
 def test_with_what_is_missing_it_fits(free: int, asked: Asked) -> None:
     """With the missing bytes it fits; with 64 MiB less it does not, but in buffers of the prompt path's own."""
@@ -78,6 +80,7 @@ def test_with_what_is_missing_it_fits(free: int, asked: Asked) -> None:
         assert not almost.fits or almost.ways[0].key == "own"
 
 
+@settings(deadline=None)
 @given(FREE, st.integers(0, 4 * GiB), ASKED)
 def test_more_memory_never_makes_a_smaller_cache(free: int, more: int, asked: Asked) -> None:
     here, there = plan_of(free, asked), plan_of(min(32 * GiB, free + more), asked)

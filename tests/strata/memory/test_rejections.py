@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.memory.rejections import Setup, alias_rejections, info, loan_rejections
@@ -55,6 +55,7 @@ def test_the_matrix_covers_every_field() -> None:
     assert loan_rejections(Setup()) == alias_rejections(Setup()) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(MATRIX), max_size=6))
 def test_many_at_once_state_one_reason(changes: list[tuple[dict[str, Any], str, str]]) -> None:
     """Every one that holds is found, and the INFO line has exactly one, in a word."""
@@ -121,6 +122,7 @@ def test_switches_without_their_master_are_reported() -> None:
     assert problems == ("STRATA_PREFILL_REPEAT_MIN_TOKENS=500 has no effect without STRATA_PREFILL_REPEAT_LOAN=1",)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 100_000), st.integers(0, 100_000))
 def test_fresh_tokens(prompt: int, resume: int) -> None:
     """All but the last token, less what the cache of the conversation holds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
@@ -41,6 +41,7 @@ def graphs(draw: st.DrawFn) -> list[Plain]:
     return draw(st.permutations(made))
 
 
+@settings(deadline=None)
 @given(graphs(), st.data())
 def test_any_release_and_restore(resources: list[Plain], data: st.DataObject) -> None:
     """At every moment whatever is there has all it needs; only what was named and its dependents go."""
@@ -66,6 +67,7 @@ def test_any_release_and_restore(resources: list[Plain], data: st.DataObject) ->
     assert graph.release([]) == graph.restore() == []
 
 
+@settings(deadline=None)
 @given(graphs(), st.data())
 def test_a_refusal_leaves_the_rest_whole(resources: list[Plain], data: st.DataObject) -> None:
     graph = ResourceGraph(resources)
