@@ -1,7 +1,7 @@
 """Random traces: LEND, RECLAIM, swaps, admission, prompt loans, STOP, resizing and a borrower, against the model.
 
-Each step is done to an engine on a fake card and to `model.Model`; then both must have answered the same, every row must
-be where the model has it, and the invariants I1 to I7 must hold, byte for byte. Needs hypothesis.
+Each step is done to an engine on a fake card and to `model.Model`; then both must have answered the same, every row
+must be where the model has it, and the invariants I1 to I7 must hold, byte for byte. Needs hypothesis.
 """
 
 from __future__ import annotations
@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis import seed as seeded
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from strata.executors.base import StrataError
 from strata.memory.errors import Fatal, Refused
@@ -172,10 +180,7 @@ class Traces(RuleBasedStateMachine):
 
 
 def run(examples: int, length: int, seed: int | None = None) -> int:
-    """Examine `examples` traces of up to `length` steps; returns how many steps were made. Raises what a trace raises."""
-    from hypothesis import HealthCheck, seed as seeded
-    from hypothesis.stateful import run_state_machine_as_test
-
+    """Examine `examples` traces of up to `length` steps; returns the steps made. Raises what a trace raises."""
     global steps
     before = steps
     made = settings(

@@ -37,7 +37,7 @@ class Model:
     answer: tuple[int, int, int] = (0, 0, 0)
     prompt: dict[int, int] | None = None
     prompt_first: int = -1
-    evicted: dict[int, int] = field(default_factory=dict)
+    evicted: dict[int, int] = field(default_factory=dict)  # row by slot: a row may have left several
     borrowed: int = 0
 
     @property
@@ -132,7 +132,7 @@ class Model:
         """The slot that an expert is let into, -1 for none."""
         if row in self.where or row in self.landing or self.owned(row):
             return -1
-        taken = {*self.where.values(), *self.landing.values(), *self.evicted.values()}
+        taken = {*self.where.values(), *self.landing.values(), *self.evicted}
         taken |= {*(self.lent or {}).values(), *(self.prompt or {}).values()}
         if self.prompt is not None:
             taken |= set(range(self.prompt_first, self.slots))
@@ -174,7 +174,7 @@ class Model:
         if first == 0:
             return REFUSED
         gone = self._take(first)
-        self.evicted |= gone
+        self.evicted |= {slot: row for row, slot in gone.items()}
         self.pieces = pieces
         return len(gone)
 
@@ -189,15 +189,16 @@ class Model:
             if self.free < self.sizes[self.pieces]:
                 break
             self.pieces += 1
-        back = {row: slot for row, slot in self.evicted.items() if slot < self.usable()}
-        home = {row: slot for row, slot in back.items() if row not in self.where}
-        self.where |= home
-        entered = len(home)
-        for row in back:
-            del self.evicted[row]
-        for row, slot in sorted(back.items(), key=lambda pair: pair[1]):
-            if row in home:
-                continue
+        entered = 0
+        taken: list[tuple[int, int]] = []
+        for slot in sorted(slot for slot in self.evicted if slot < self.usable()):
+            row = self.evicted.pop(slot)
+            if row in self.where:
+                taken.append((row, slot))
+            else:
+                self.where[row] = slot
+                entered += 1
+        for row, slot in taken:
             layer = row // self.experts
             misses = [
                 other
