@@ -69,6 +69,7 @@ def test_every_way_has_its_bytes(free: int, asked: Asked) -> None:
         if asked.mtp:
             lent = sum(term.nbytes for term in plan.terms if term.key in "HXDV")
             assert 0 <= plan.cache_bytes + lent - ways["loan"].lendable < asked.segment_mib * MiB
+            assert (ways["loan"].lendable - plan.cache_bytes) % (asked.segment_mib * MiB) == 0
             most = plan.cache_bytes - 128 * asked.shape.max_blob + asked.shape.head_bytes + 4 * MiB
             assert ways["alias"].lendable <= most
             assert most - ways["alias"].lendable < asked.segment_mib * MiB + 8 * MiB
