@@ -73,7 +73,7 @@ class ExpertCache:
 
     def out(self, but: Ledger | None = None) -> str:
         """The name of a loan that is out, other than `but`; empty when there is none."""
-        return next((ledger.name for ledger in self.ledgers if len(ledger) and ledger is not but), "")
+        return next((ledger.name for ledger in self.ledgers if ledger.out and ledger is not but), "")
 
     def usable_slots(self) -> int:
         """Slots that are wholly mapped: the first ones."""
@@ -85,6 +85,9 @@ class ExpertCache:
         free[self.usable_slots() :] = False
         taken = [slot for ledger in self.ledgers for _, slot in ledger]
         free[[*taken, *self.pending]] = False
+        for ledger in self.ledgers:
+            if ledger.first is not None:
+                free[ledger.first :] = False
         return free
 
     def find(self, layer: int, expert: int) -> int:
@@ -136,6 +139,8 @@ class ExpertCache:
         with self.guard():
             pairs = self.residency.resident(first, stop)
             ledger.add(pairs)
+            if ledger.exclusive:
+                ledger.first = first
             for row, _ in pairs:
                 self.residency.demote(row)
             self.residency.upload()
@@ -147,7 +152,9 @@ class ExpertCache:
         check: the (row, slot) pairs to verify before any is promoted, all when None. Raises Fatal.
         """
         pairs = list(ledger)
-        return self.install(pairs, pairs if check is None else check, ledger)
+        verified = self.install(pairs, pairs if check is None else check, ledger)
+        ledger.first = None
+        return verified
 
     def install(
         self,

@@ -82,6 +82,17 @@ def listed_chunk(slots: int, slots_of: SlotsOf, percent: int | None, most: int, 
     return 0
 
 
+def chunk_below(asked: int, slots: int, slots_of: SlotsOf, percent: int | None) -> int | None:
+    """The largest chunk that is left when the first `slots` slots remain: the asked one, or the next listed below it.
+
+    So 12,288 becomes 8,192 and not its half. None when not even the least leaves 128 slots.
+    """
+    for chunk in (asked, *(listed for listed in LISTED if listed < asked)):
+        if _leaves(chunk, slots, slots_of, percent):
+            return chunk
+    return None
+
+
 def own_chunk(asked: int, free: int, needed: Callable[[int], int]) -> int:
     """The chunk of a prompt path with buffers of its own in `free` bytes: the asked one or the next that fits, or 0.
 

@@ -48,6 +48,11 @@ class DeviceResource:
         """Device memory that it has mapped."""
         return self._arena.mapped_bytes
 
+    @property
+    def held(self) -> set[int]:
+        """The handles that it answers for."""
+        return self._arena.held
+
     def release(self) -> None:
         """Raises DriverError when an unmap is refused, with the bytes loaded again; Fatal when that fails."""
         self._present = False

@@ -51,6 +51,7 @@ class Growth:
         if cache.arena.mapped_bytes <= self.decode_bytes:
             return
         with cache.guard():
-            cache.take(tail.ledger, self.decode_slots)
+            if cache.residency.resident(self.decode_slots):
+                cache.take(tail.ledger, self.decode_slots)
             cache.arena.shrink(self.decode_bytes)
             tail.forget(self.decode_slots)

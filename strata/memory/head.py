@@ -118,9 +118,14 @@ class HeadAlias:
         self._lifted_tail: list[Piece] = []
         self._lifted_head: list[Piece] = []
 
-    def lendable(self, keep: int | None = None) -> int:
-        """Bytes of W with every whole piece behind `keep` slots, and the head's pieces."""
-        return sum(self._tail_sizes(self.keep if keep is None else keep)) + self.head.arena.mapped_bytes
+    @property
+    def held(self) -> set[int]:
+        """The handles that are neither the cache's nor the head's at the moment, because they have been lifted."""
+        return {piece.handle for piece in (*self._lifted_tail, *self._lifted_head)}
+
+    def lendable(self) -> int:
+        """Bytes of W with every whole piece behind the slots that are kept, and the head's pieces."""
+        return sum(self._tail_sizes(self.keep)) + self.head.arena.mapped_bytes
 
     def refusal(self, fresh: int) -> str:
         """Why a prompt with so many fresh tokens leaves the head where it is; empty when it does not."""
@@ -268,7 +273,7 @@ class HeadAlias:
 
 
 class _Ends:
-    """Around a transition: a fatal end is remembered in the phase."""
+    """Around a transition: a fatal end is remembered in the phase, and by the cache, which then refuses too."""
 
     def __init__(self, alias: HeadAlias) -> None:
         self._alias = alias
@@ -276,6 +281,7 @@ class _Ends:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and issubclass(kind, Fatal):
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, Fatal):
             self._alias.phase = HeadPhase.FAILED
+            self._alias.cache.fatal = self._alias.cache.fatal or error

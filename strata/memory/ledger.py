@@ -11,11 +11,13 @@ class Ledger:
 
     exclusive: nobody else may make such a row resident either, so that it cannot be in two slots after its return.
     Without that a row may be made resident elsewhere, be taken from there too, and stand here with several slots.
+    first: while the loan is out, all slots from here on are its own, also those that no row named; None otherwise.
     """
 
     def __init__(self, name: str, exclusive: bool = True) -> None:
         self.name = name
         self.exclusive = exclusive
+        self.first: int | None = None
         self._rows: dict[int, int] = {}
         self._slots: Counter[int] = Counter()
 
@@ -25,6 +27,11 @@ class Ledger:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """Pairs in the order of their slots."""
         return ((self._rows[slot], slot) for slot in sorted(self._rows))
+
+    @property
+    def out(self) -> bool:
+        """Whether anything is lent: a loan of slots that were all empty has no rows."""
+        return self.first is not None or bool(self._rows)
 
     def owns(self, row: int) -> bool:
         """Whether a slot is waiting for the row."""

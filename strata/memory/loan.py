@@ -7,11 +7,15 @@ short cut "it is lent already" is wrong as soon as anybody else returns rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from strata.memory.cache import ExpertCache
+from strata.memory.carve import LEAST_RING, PromptShape, bytes_needed
+from strata.memory.chunks import chunk_below
 from strata.memory.errors import Refused
-from strata.memory.tail import first
+from strata.memory.slots import Slots
+from strata.memory.tail import first, part_slots
 from strata.memory.verification import Verified
 
 
@@ -23,6 +27,24 @@ class Region(NamedTuple):
     first: int
 
 
+def chunks_below(
+    slots: Slots, shape: PromptShape, asked: int, percent: int | None = None, ring: int = LEAST_RING
+) -> Callable[[int], int | None]:
+    """What LEND asks of a prompt path that borrows: given the first slot that would be lent, the largest chunk that the
+    slots below can lend; None when none fits. asked: the chunk while nothing is lent; percent: the share of the slots
+    that a chunk may take where it was chosen automatically."""
+
+    off = slots.off.tolist()
+
+    def below(stop: int) -> int | None:
+        def slots_of(chunk: int) -> int:
+            return part_slots(off[: stop + 1], bytes_needed(chunk, ring, shape))
+
+        return chunk_below(asked, stop, slots_of, percent)
+
+    return below
+
+
 class TailLoan:
     """Lends the end of one cache to the prompt path. One participant's loan is nobody else's: `refill` returns what
     this one took. ledger: the rows that are misses because of it."""
@@ -30,12 +52,11 @@ class TailLoan:
     def __init__(self, cache: ExpertCache, name: str = "prompt") -> None:
         self.cache = cache
         self.ledger = cache.ledger(name)
-        self._first: int | None = None
 
     @property
     def out(self) -> bool:
         """Whether the loan is out."""
-        return self._first is not None
+        return self.ledger.out
 
     def lendable(self, keep: int) -> int:
         """Bytes from slot `keep` to the end of what is mapped; 0 when there is no such slot.
@@ -75,16 +96,20 @@ class TailLoan:
                 expert = cache.geometry.expert(missing[0])
                 raise Refused(f"prompt loan: host memory does not hold {len(missing)} experts, the first is {expert}")
             cache.land()
-            if self._first not in (None, found.first):
+            if self.ledger.first not in (None, found.first):
                 self.refill()
             cache.take(self.ledger, found.first)
-            self._first = found.first
             return found
 
     def forget(self, first_gone: int) -> int:
-        """Rows of slots from `first_gone` on will not come back: the memory of these goes. Returns how many."""
-        gone = [row for row, slot in self.ledger if slot >= first_gone]
-        self.ledger.remove(gone)
+        """Rows of slots from `first_gone` on will not come back: the memory of these goes. Returns how many.
+
+        No workspace may be in use any more; when no row is left to come back, the loan is over.
+        """
+        gone = [slot for _, slot in self.ledger if slot >= first_gone]
+        self.ledger.drop(gone)
+        if not len(self.ledger):
+            self.ledger.first = None
         return len(gone)
 
     def refill(self, verify_all: bool = False) -> Verified:
@@ -92,8 +117,8 @@ class TailLoan:
 
         verify_all: compare every slot, not only the first, the last and those at boundaries of pieces. Raises Fatal.
         """
-        self._first = None
         pairs = list(self.ledger)
         if not pairs:
+            self.ledger.first = None
             return Verified(0, 0, 0)
         return self.cache.give_back(self.ledger, pairs if verify_all else self.cache.sample(pairs))

@@ -238,11 +238,14 @@ class PromptLoan:
             self.resources.restore()
             self.tail.refill()
             self._set(state)
+        except Fatal as error:
+            self._fail(error)
+            raise
         except StrataError as error:
-            self._to(Phase.FAILED)
-            if isinstance(error, Fatal):
-                raise
-            raise Fatal(f"restore after a prompt: {error}") from error
+            fatal = Fatal(f"restore after a prompt: {error}")
+            fatal.__cause__ = error
+            self._fail(fatal)
+            raise fatal from error
         self._loan = False
         self._to(Phase.DECODING)
 
@@ -278,10 +281,15 @@ class PromptLoan:
         if self.phase is Phase.FAILED:
             raise Fatal("the engine has failed to restore what decoding needs, expected a new process")
 
+    def _fail(self, error: Fatal) -> None:
+        """FAILED, for the cache too: nobody lends or computes with it any more."""
+        self._to(Phase.FAILED)
+        self.tail.cache.fatal = self.tail.cache.fatal or error
+
     @contextmanager
     def _fatal_fails(self) -> Iterator[None]:
         try:
             yield
-        except Fatal:
-            self._to(Phase.FAILED)
+        except Fatal as error:
+            self._fail(error)
             raise

@@ -78,8 +78,8 @@ def _tokens(plan: MemoryPlan) -> list[str]:
         if len(blocks) > 1:
             lines += [f"    {name:<46}{nbytes / KiB:>11,.1f} KiB" for name, nbytes in blocks]
     lines.append("fixed blocks of the workspace")
-    blocks = [*shape.constant, ("slack", shape.slack)]
-    return lines + [f"  {name:<48}{nbytes / MiB:>11,.1f} MiB" for name, nbytes in blocks]
+    fixed = (*shape.constant, ("slack", shape.slack))
+    return lines + [f"  {name:<48}{nbytes / MiB:>11,.1f} MiB" for name, nbytes in fixed]
 
 
 def as_json(plan: MemoryPlan, prompt: int | None = None) -> str:

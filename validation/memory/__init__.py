@@ -1,1 +1,1 @@
-"""What proves elastic memory: every driver call failing, random traces against a model, byte ledgers, a run on a card."""
+"""What proves elastic memory: failing driver calls, traces against a model, byte ledgers, a run on a card."""

@@ -71,11 +71,11 @@ class Findings:
 
 
 def calls(operation: Operation, kind: str) -> list[str]:
-    """The names of the driver calls that an operation makes when none fails."""
+    """The labels of the driver calls that an operation makes when none fails. Raises StrataError when it fails so."""
     world = _prepared(operation, kind)
     done = len(world.driver.log)
     operation.act(world)
-    return [call.name for call in world.driver.log[done:]]
+    return [operation.label(world, call) for call in world.driver.log[done:]]
 
 
 def trials(operation: Operation, kind: str, count: int, codes: Sequence[int] = CODES) -> Iterator[Trial]:
@@ -143,16 +143,13 @@ def _expected(operation: Operation, trial: Trial, name: str, outcome: str, said:
 
 def _afterwards(operation: Operation, world: World, outcome: str) -> list[str]:
     if outcome == FATAL or world.driver.lost:
-        found = world.ended()
-        following = World(world.slots.sized and "sized" or "uniform", world.card)
-        following.open()
-        return found + following.problems() + following.close()
+        return (world.ended() if operation.remembered else []) + world.killed()
     try:
         operation.back(world)
-        found = world.problems() + missing(world, world.home)
+        found = world.problems() + missing(world, world.home) + world.at_home()
         world.lending.lend(1)
         world.lending.reclaim()
-        found += world.problems() + missing(world, world.home)
+        found += world.problems() + missing(world, world.home) + world.at_home()
         world.cache.begin_window()
         return found + world.close()
     except StrataError as error:
@@ -162,7 +159,7 @@ def _afterwards(operation: Operation, world: World, outcome: str) -> list[str]:
 
 
 def _prepared(operation: Operation, kind: str) -> World:
-    world = World(kind)
+    world = operation.make(kind)
     if not operation.opens:
         world.open()
     operation.prepare(world)

@@ -1,4 +1,4 @@
-"""A small engine on a fake card: an expert cache with everything that lends its memory, and what is asked of it at the end.
+"""A small engine on a fake card: an expert cache, what lends its memory, and what is asked of it at the end.
 
 The sizes are chosen so that slots straddle pieces, the last piece is short, blobs are of three sizes and no multiple of
 anything, and LEND 1 takes several pieces.
@@ -29,7 +29,7 @@ PIECE = 8 * GRANULARITY
 LAYERS, EXPERTS = 3, 16
 BLOBS = (70_001, 91_000, 83_408)
 #: Slots of a uniform cache; a sized one has those that fit into as many bytes.
-SLOTS = 30
+SLOTS = 20
 #: Bytes of a card with room for the cache, one loan's worth and what RECLAIM wants free besides.
 CARD = SPARE_BYTES + 64 * MIB
 KINDS = ("uniform", "sized")
@@ -39,6 +39,7 @@ class World:
     """One process on a card. kind: of its slots. `open` takes the memory; everything else is there after it."""
 
     def __init__(self, kind: str = "uniform", card: FakeCard | None = None, verify_all: bool = True) -> None:
+        self.kind = kind
         self.card = FakeCard(CARD) if card is None else card
         self.driver = FakeDriver(self.card, GRANULARITY)
         self.geometry = ExpertGeometry(LAYERS, EXPERTS, BLOBS)
@@ -89,6 +90,10 @@ class World:
             found.append(f"{self.card.ever_paged} bytes were paged")
         return found
 
+    def at_home(self) -> list[str]:
+        """What is wrong although nothing is lent."""
+        return []
+
     def close(self) -> list[str]:
         """End in order; what is left on the card, or could not be given back."""
         self.cache.close()
@@ -97,7 +102,7 @@ class World:
         return found + [f"rule of the driver broken: {line}" for line in self.driver.misuse]
 
     def ended(self) -> list[str]:
-        """After a fatal end: nothing goes on, and after the process the card is as before it and serves the next."""
+        """After a fatal end nothing goes on."""
         found: list[str] = []
         if self._cache is not None:
             with expect_fatal(found, "LEND"):
@@ -106,10 +111,16 @@ class World:
                 self.lending.reclaim()
             with expect_fatal(found, "a window"):
                 self.cache.begin_window()
+        return found
+
+    def killed(self) -> list[str]:
+        """After the process nothing of it is left on the card, and the next one opens there."""
         self.driver.kill()
         if self.card.used:
-            found.append(f"{self.card.used} bytes are left on the card after the process has ended")
-        return found
+            return [f"{self.card.used} bytes are left on the card after the process has ended"]
+        following = type(self)(self.kind, self.card)
+        following.open()
+        return following.problems() + following.at_home() + following.close()
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.memory.carve import GRID
@@ -12,6 +12,7 @@ from strata.memory.chunks import (
     LISTED,
     OWN_MARGIN,
     OWN_STEPS,
+    chunk_below,
     cut,
     explicit_chunk,
     fixed_ring,
@@ -41,6 +42,7 @@ def test_worked_cuts(tokens: int, chunk: int, lengths: list[int]) -> None:
     assert cut(tokens, chunk) == lengths
 
 
+@settings(deadline=None)
 @given(st.integers(0, 200_000), GRIDS, st.integers(0, 4096))
 def test_every_cut(tokens: int, chunk: int, stream_all: int) -> None:
     """All tokens, in the fewest chunks that hold them, equal and on the grid but for the last, none above the plan."""
@@ -57,6 +59,7 @@ def test_every_cut(tokens: int, chunk: int, stream_all: int) -> None:
         assert lengths[0] - GRID < -(-tokens // -(-tokens // chunk))
 
 
+@settings(deadline=None)
 @given(GRIDS, st.integers(1, 100_000))
 def test_the_chunk_of_a_request(chunk: int, tokens: int) -> None:
     got = request_chunk(chunk, tokens)
@@ -75,6 +78,7 @@ def test_chunks_are_on_the_grid(chunk: int) -> None:
         cut(-1, 256)
 
 
+@settings(deadline=None)
 @given(GRIDS, st.integers(0, 2000), st.integers(1, 40))
 def test_an_explicit_chunk_is_halved_until_it_leaves_128_slots(asked: int, slots: int, per_slot: int) -> None:
     """Against trying every halving in turn; no percentage holds here."""
@@ -95,6 +99,7 @@ def test_halving_stays_on_the_grid() -> None:
     assert steps == [6_912, 3_328, 1_536, 768, 256]
 
 
+@settings(deadline=None)
 @given(
     st.integers(0, 4000), st.integers(1, 100), st.sampled_from((85, 90)), st.integers(0, 40_000), st.integers(0, 40_000)
 )
@@ -124,8 +129,28 @@ def test_after_a_smaller_tail_the_next_listed_chunk_is_taken() -> None:
 
     assert listed_chunk(1000, slots_of, None, 16_384, 32_768) == 12_288
     assert listed_chunk(800, slots_of, None, 16_384, 32_768) == 8_192
+    assert chunk_below(12_288, 1000, slots_of, None) == 12_288
+    assert chunk_below(12_288, 800, slots_of, None) == 8_192
+    assert chunk_below(6_912, 600, slots_of, None) == 6_912
 
 
+@settings(deadline=None)
+@given(GRIDS, st.integers(0, 2000), st.integers(1, 100), st.sampled_from((None, 85, 90)))
+def test_a_chunk_below(asked: int, slots: int, per_slot: int, percent: int | None) -> None:
+    def slots_of(chunk: int) -> int:
+        return -(-chunk // per_slot)
+
+    fitting = [
+        chunk
+        for chunk in (asked, *LISTED)
+        if chunk <= asked
+        and slots_of(chunk) + 128 <= slots
+        and (percent is None or 100 * slots_of(chunk) <= percent * slots)
+    ]
+    assert chunk_below(asked, slots, slots_of, percent) == max(fitting, default=None)
+
+
+@settings(deadline=None)
 @given(st.integers(1, 32_768), st.integers(0, 8 << 30))
 def test_own_buffers_step_down(asked: int, free: int) -> None:
     def needed(chunk: int) -> int:

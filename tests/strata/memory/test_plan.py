@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
+from strata.memory.arena import open_arena
+from strata.memory.cache import ExpertCache
 from strata.memory.carve import bytes_needed
 from strata.memory.chunks import OWN_MARGIN
-from strata.memory.plan import Asked, Card, MemoryPlan, memory_plan
+from strata.memory.fake import FakeCard, FakeDriver
+from strata.memory.geometry import ExpertGeometry
+from strata.memory.head import Head, HeadAlias, HeadPhase
+from strata.memory.loan import TailLoan
+from strata.memory.plan import GRANULARITY, Asked, Card, MemoryPlan, memory_plan
+from strata.memory.prompt_path import PromptPath
 from strata.memory.shapes import GiB, MiB, ModelShape
+from strata.memory.slots import uniform_slots
+from strata.memory.source import HostArena
 
 ASKED = st.builds(
     Asked,
@@ -33,6 +43,7 @@ def plan_of(free: int, asked: Asked) -> MemoryPlan:
     return memory_plan(Card(32 * GiB, free), asked)
 
 
+@settings(deadline=None)
 @given(FREE, ASKED)
 def test_every_byte_has_a_term(free: int, asked: Asked) -> None:
     plan = plan_of(free, asked)
@@ -42,6 +53,7 @@ def test_every_byte_has_a_term(free: int, asked: Asked) -> None:
         assert plan.left >= plan.cache.reserve_mib * MiB
 
 
+@settings(deadline=None)
 @given(FREE, ASKED)
 def test_every_way_has_its_bytes(free: int, asked: Asked) -> None:
     """A plan needs no more than can be lent; the loan and the alias lend more than the tail, each its own part."""
@@ -57,6 +69,7 @@ def test_every_way_has_its_bytes(free: int, asked: Asked) -> None:
         if asked.mtp:
             lent = sum(term.nbytes for term in plan.terms if term.key in "HXDV")
             assert 0 <= plan.cache_bytes + lent - ways["loan"].lendable < asked.segment_mib * MiB
+            assert (ways["loan"].lendable - plan.cache_bytes) % (asked.segment_mib * MiB) == 0
             most = plan.cache_bytes - 128 * asked.shape.max_blob + asked.shape.head_bytes + 4 * MiB
             assert ways["alias"].lendable <= most
             assert most - ways["alias"].lendable < asked.segment_mib * MiB + 8 * MiB
@@ -65,7 +78,7 @@ def test_every_way_has_its_bytes(free: int, asked: Asked) -> None:
     assert asked.mtp or (ways["loan"].plan is None and ways["alias"].plan is None)
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 12 * GiB), ASKED)
 def test_with_what_is_missing_it_fits(free: int, asked: Asked) -> None:
     """With the missing bytes it fits; with 64 MiB less it does not, but in buffers of the prompt path's own."""
@@ -78,6 +91,7 @@ def test_with_what_is_missing_it_fits(free: int, asked: Asked) -> None:
         assert not almost.fits or almost.ways[0].key == "own"
 
 
+@settings(deadline=None)
 @given(FREE, st.integers(0, 4 * GiB), ASKED)
 def test_more_memory_never_makes_a_smaller_cache(free: int, more: int, asked: Asked) -> None:
     here, there = plan_of(free, asked), plan_of(min(32 * GiB, free + more), asked)
@@ -133,3 +147,26 @@ def test_what_cannot_be_asked(sizes: dict[str, float], message: str) -> None:
 def test_more_free_than_there_is() -> None:
     with pytest.raises(StrataError, match="bytes free of a card of"):
         memory_plan(Card(GiB, GiB + 1), Asked())
+
+
+def test_the_plan_is_what_the_engine_then_has() -> None:
+    """A cache and a head opened with the planned sizes lend exactly the planned bytes, for the planned workspace."""
+    shape = ModelShape(layers=4, experts=100, vocab=20_000)
+    driver = FakeDriver(FakeCard(2 * GiB), GRANULARITY)
+    plan = memory_plan(Card(2 * GiB, 1700 * MiB), Asked(shape, context=2048, dense=0))
+    ways = {way.key: way for way in plan.ways}
+    source = HostArena(ExpertGeometry.uniform(4, 100, shape.max_blob), np.empty(shape.rows * shape.max_blob, np.uint8))
+    cache = ExpertCache(driver, source, uniform_slots(source.geometry, plan.cache.slots), 64 * MiB)  # not filled
+    head = Head(open_arena(driver, shape.head_bytes, 64 * MiB), np.zeros(shape.head_bytes, np.uint8))
+    tail = TailLoan(cache)
+    alias = HeadAlias(head, tail, PromptPath(driver, shape, 32_768))
+    assert plan.cache.slots > 128
+    assert alias.lendable() == ways["alias"].lendable
+    # The mapped part ends with the padding of its last piece, which the plan does not count on.
+    assert 0 <= tail.lendable(128) - (plan.cache.slots - 128) * shape.max_blob < GRANULARITY
+    workspace = alias.enter(2048)
+    assert alias.phase is HeadPhase.PROMPT
+    planned = ways["alias"].plan
+    assert planned is not None
+    assert (workspace.chunk, workspace.ring) == (planned.chunk, planned.ring)
+    alias.leave()

@@ -16,7 +16,7 @@ REFERENCE = ModelShape(gate_up="iq3_xxs", down="q2_0")
 SMALL = ModelShape(experts=16, hidden=256, width=64, top_k=2, heads=2, kv_heads=1)
 
 
-@settings(max_examples=40)
+@settings(deadline=None, max_examples=40)
 @given(
     st.integers(0, 300 * MiB), st.integers(256, 3000), st.integers(0, 12), st.integers(12, 40), st.integers(1, 2 * MiB)
 )
@@ -32,6 +32,19 @@ def test_every_chunk_and_ring_tried(lendable: int, most: int, least_ring: int, m
     assert (None if got is None else (got.chunk, got.ring)) == max(able, default=None)
 
 
+@settings(deadline=None)
+@given(st.integers(1, 6), st.integers(9, 40), st.integers(1, 5000), st.integers(1, 256))
+def test_a_few_bytes_too_few_for_the_last_expert(grid: int, ring: int, blob: int, short: int) -> None:
+    """The ring's block is rounded up, so that a quotient alone would give one expert too many."""
+    shape = ModelShape(experts=16, hidden=256, width=64, top_k=2, heads=2, kv_heads=1, blob=256 * blob + 1)
+    lendable = bytes_needed(grid * GRID, ring, shape)
+    for bytes_, expected in ((lendable, ring), (lendable - short, ring - 1)):
+        plan = prompt_plan(bytes_, shape, most_chunk=grid * GRID)
+        assert plan is not None
+        assert (plan.chunk, plan.ring) == (grid * GRID, expected)
+
+
+@settings(deadline=None)
 @given(st.integers(0, 12 * GiB), st.integers(1, 256 * MiB))
 def test_more_bytes_never_make_a_smaller_plan(lendable: int, more: int) -> None:
     def key(plan: PromptPlan | None) -> tuple[int, int]:
@@ -40,6 +53,7 @@ def test_more_bytes_never_make_a_smaller_plan(lendable: int, more: int) -> None:
     assert key(prompt_plan(lendable, REFERENCE)) <= key(prompt_plan(lendable + more, REFERENCE))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 12 * GiB))
 def test_the_terms_add_up(lendable: int) -> None:
     plan = prompt_plan(lendable, REFERENCE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
@@ -23,6 +23,7 @@ def questions(draw: st.DrawFn) -> tuple[list[int], int, int]:
     return off, nbytes, keep
 
 
+@settings(deadline=None)
 @given(questions())
 def test_first(question: tuple[list[int], int, int]) -> None:
     off, nbytes, keep = question
@@ -30,6 +31,7 @@ def test_first(question: tuple[list[int], int, int]) -> None:
     assert first(off, nbytes, keep) == max(fitting, default=-1)
 
 
+@settings(deadline=None)
 @given(questions())
 def test_floor(question: tuple[list[int], int, int]) -> None:
     off, nbytes, keep = question
@@ -37,6 +39,7 @@ def test_floor(question: tuple[list[int], int, int]) -> None:
     assert floor(off, nbytes, keep) == min(fitting, default=-1)
 
 
+@settings(deadline=None)
 @given(OFFSETS, st.integers(0, 200_000))
 def test_part_slots(off: list[int], nbytes: int) -> None:
     slots = len(off) - 1
@@ -44,12 +47,14 @@ def test_part_slots(off: list[int], nbytes: int) -> None:
     assert part_slots(off, nbytes) == min(fitting, default=0)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 500), st.integers(1, 5000), st.integers(1, 100_000))
 def test_uniform_slots_are_counted_by_division(slots: int, blob: int, nbytes: int) -> None:
     wanted = -(-nbytes // blob)
     assert part_slots(uniform(slots, blob), nbytes) == (wanted if wanted <= slots else 0)
 
 
+@settings(deadline=None)
 @given(questions(), st.integers(1, 3000), st.integers(-10, 10), st.integers(0, 60))
 def test_a_floor_is_lowered_only_for_a_piece(
     question: tuple[list[int], int, int], quantum: int, short: int, lower: int
