@@ -57,6 +57,13 @@ PROMPT_Q4 = "STRATA_PROMPT_ATTN_Q4"
 PROMPT_Q4_TC = "STRATA_PROMPT_ATTN_Q4_TC"
 PROMPT_OLD = "STRATA_PROMPT_ATTN_OLD"
 SELECT_SIMT = "STRATA_SELECT_SIMT"
+VERIFY_RECLAIM = "STRATA_VERIFY_RECLAIM"
+LOAN_ELASTIC = "STRATA_PREFILL_ELASTIC_LOAN"
+LOAN_MTP = "STRATA_PREFILL_MTP_LOAN"
+LOAN_HEAD = "STRATA_PREFILL_HEAD_LOAN"
+LOAN_RETAIN = "STRATA_PREFILL_RETAIN_STARTUP_CHUNK"
+LOAN_REPEAT = "STRATA_PREFILL_REPEAT_LOAN"
+LOAN_REPEAT_TOKENS = "STRATA_PREFILL_REPEAT_MIN_TOKENS"
 
 _ROWS = (
     Switch(
@@ -91,6 +98,62 @@ _ROWS = (
         "1: asks for the FP32 kernel of block selection.",
         "block_select",
         works=False,
+    ),
+    Switch(
+        LOAN_ELASTIC,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: a prompt reads in the memory of what only decoding needs, and the cache grows into it meanwhile.",
+        "prompt_loan",
+    ),
+    Switch(
+        LOAN_MTP,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: the loan takes the routed experts of the draft layer, and the draft head with them.",
+        "prompt_loan",
+    ),
+    Switch(
+        LOAN_HEAD,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: the loan takes the output head.",
+        "prompt_loan",
+    ),
+    Switch(
+        LOAN_RETAIN,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: the chunk planned at the start, with the loan's memory, is the largest of every later prompt.",
+        "prompt_loan",
+    ),
+    Switch(
+        LOAN_REPEAT,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: later prompts take the loan too, not only the first.",
+        "prompt_loan",
+    ),
+    Switch(
+        LOAN_REPEAT_TOKENS,
+        "number",
+        ("0", "999999999"),
+        "1024",
+        "Tokens that a later prompt must really read to take the loan; below 256 it is 256.",
+        "prompt_loan",
+    ),
+    Switch(
+        VERIFY_RECLAIM,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: RECLAIM compares every byte of every slot with the host before a row names it again.",
+        "expert_cache",
     ),
 )
 

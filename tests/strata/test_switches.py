@@ -21,6 +21,13 @@ def test_the_table_is_what_is_documented() -> None:
         "STRATA_PROMPT_ATTN_Q4_TC",
         "STRATA_PROMPT_ATTN_OLD",
         "STRATA_SELECT_SIMT",
+        "STRATA_PREFILL_ELASTIC_LOAN",
+        "STRATA_PREFILL_MTP_LOAN",
+        "STRATA_PREFILL_HEAD_LOAN",
+        "STRATA_PREFILL_RETAIN_STARTUP_CHUNK",
+        "STRATA_PREFILL_REPEAT_LOAN",
+        "STRATA_PREFILL_REPEAT_MIN_TOKENS",
+        "STRATA_VERIFY_RECLAIM",
     }
     for name, switch in SWITCHES.items():
         assert name == switch.name
