@@ -21,6 +21,10 @@ def _nothing(world: World) -> None:
     """Nothing to prepare."""
 
 
+def _already(world: World) -> None:
+    """The act is its own way back."""
+
+
 def _by_name(world: Any, call: Call) -> str:
     return call.name
 
@@ -101,6 +105,26 @@ def _restore(world: PromptWorld) -> None:
     world.verifier.apply(STATE)
 
 
+def _read(world: PromptWorld) -> None:
+    world.begin()
+    world.read()
+
+
+def _read_and_end(world: PromptWorld) -> None:
+    world.read()
+    world.end()
+
+
+def _enter_and_read(world: AliasWorld) -> None:
+    world.enter()
+    world.read()
+
+
+def _read_and_leave(world: AliasWorld) -> None:
+    world.read()
+    world.leave()
+
+
 #: Reading and writing the card when what is there afterwards would be unknown.
 _COPIES = {"copy_in": FATAL, "wait_stream": FATAL, "compare_all": FATAL, "synchronize": FATAL}
 
@@ -148,15 +172,15 @@ OPERATIONS = (
         "enter prompt",
         _nothing,
         PromptWorld.begin,
-        PromptWorld.end,
+        _read_and_end,
         _COPIES | dict.fromkeys(("unmap", "release", "mem_info", "create", "map", "set_access"), DONE),
         make=PromptWorld,
     ),
     Operation(
         "leave prompt",
-        PromptWorld.begin,
+        _read,
         PromptWorld.end,
-        PromptWorld.end,
+        _already,
         _COPIES
         | dict.fromkeys(("unmap", "create", "map", "set_access", "copy_out", "compare"), FATAL)
         | {"release": DONE},
@@ -167,16 +191,16 @@ OPERATIONS = (
         "enter alias",
         _nothing,
         AliasWorld.enter,
-        AliasWorld.leave,
+        _read_and_leave,
         _COPIES | dict.fromkeys(("unmap", "map", "set_access"), DONE),
         make=AliasWorld,
         label=_of_the_head,
     ),
     Operation(
         "leave alias",
-        AliasWorld.enter,
+        _enter_and_read,
         AliasWorld.leave,
-        AliasWorld.leave,
+        _already,
         _COPIES | dict.fromkeys(("unmap", "map", "set_access", "copy_in of the head", "compare of the head"), DONE),
         make=AliasWorld,
         label=_of_the_head,

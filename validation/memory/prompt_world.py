@@ -9,6 +9,7 @@ import numpy as np
 
 from strata.executors.base import StrataError
 from strata.memory.arena import open_arena
+from strata.memory.carve import Workspace
 from strata.memory.device_resource import DeviceResource
 from strata.memory.driver import Driver
 from strata.memory.graphs import BoundGraph
@@ -80,6 +81,13 @@ def content(name: str) -> np.ndarray:
     return pattern(900 + ord(name), SIZES[name])
 
 
+def scribble(driver: Driver, workspace: Workspace) -> None:
+    """Write over every block of a workspace, as reading a prompt does."""
+    for block in workspace.blocks:
+        if block.nbytes:
+            driver.fill(block.address, 0x5A, block.nbytes)
+
+
 class PromptWorld(World):
     """Resources H, X, D and V beside a cache that grows into their memory. In DECODING once it is open."""
 
@@ -115,16 +123,16 @@ class PromptWorld(World):
         self.home = self.residents()
 
     def begin(self) -> None:
-        """Enter a prompt; its workspace is written all over."""
-        workspace = self.loan.begin(PROMPT)
-        for block in workspace.blocks:
-            if block.nbytes:
-                self.driver.fill(block.address, 0x5A, block.nbytes)
+        """Enter a prompt."""
+        self.workspace = self.loan.begin(PROMPT)
+
+    def read(self) -> None:
+        """Write all over the workspace."""
+        scribble(self.driver, self.workspace)
 
     def end(self) -> None:
-        """Leave it."""
-        if self.loan.phase is Phase.READING:
-            self.loan.end()
+        """Leave the prompt."""
+        self.loan.end()
 
     def known_handles(self) -> set[int]:
         return super().known_handles().union(*(part.held for part in self.parts))
@@ -179,14 +187,15 @@ class AliasWorld(World):
         self.home = self.residents()
 
     def enter(self) -> None:
-        """Enter a prompt; its workspace is written all over."""
-        workspace = self.alias.enter(PROMPT.fresh)
-        for block in workspace.blocks:
-            if block.nbytes:
-                self.driver.fill(block.address, 0x5A, block.nbytes)
+        """Enter a prompt."""
+        self.workspace = self.alias.enter(PROMPT.fresh)
+
+    def read(self) -> None:
+        """Write all over the workspace, whichever plan it is of."""
+        scribble(self.driver, self.workspace)
 
     def leave(self) -> None:
-        """Leave it, whichever plan it was read with."""
+        """Leave the prompt."""
         self.alias.leave()
 
     def known_handles(self) -> set[int]:
