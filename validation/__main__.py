@@ -18,6 +18,7 @@ from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
 from validation import fuzz, ledger_command, parity, profiles, soak, static
 from validation.controls import proof
+from validation.memory import command as memory_command
 from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
 from validation.recipes import RECIPES
@@ -35,6 +36,7 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "ledger": (ledger_command, "how much of their bounds the kernels use"),
     "verify": (verify_command, "check a record without a card"),
     "report": (report_command, "write a page about runs and records"),
+    "memory": (memory_command, "elastic memory: failing driver calls, traces, byte ledgers, a run on a card"),
 }
 
 

@@ -35,7 +35,9 @@ BYTES = SLOTS * max(BLOBS)
 #: What the card has beyond the cache and RECLAIM's margin: a borrower that keeps more than this is in the way.
 ROOM = 3 * GRANULARITY
 MIBS = st.integers(0, 4)
-steps = 0  # of all machines of this process
+#: Of all machines of this process: steps, and by request how often it was carried out and how often refused.
+steps = 0
+tally: dict[str, list[int]] = {}
 
 
 class Traces(RuleBasedStateMachine):
@@ -69,12 +71,12 @@ class Traces(RuleBasedStateMachine):
 
     @rule(mib=MIBS)
     def lend(self, mib: int) -> None:
-        lent = self._same(lambda: tuple(self.world.lending.lend(mib)), self.model.lend(mib))
+        lent = self._same("LEND", lambda: tuple(self.world.lending.lend(mib)), self.model.lend(mib))
         assert lent == REFUSED or lent[0] * MIB <= self.card.total
 
     @rule()
     def reclaim(self) -> None:
-        self._same(lambda: tuple(self.world.lending.reclaim()), self.model.reclaim())
+        self._same("RECLAIM", lambda: tuple(self.world.lending.reclaim()), self.model.reclaim())
 
     @rule(share=st.integers(1, 4))
     def borrower_comes(self, share: int) -> None:
@@ -95,7 +97,7 @@ class Traces(RuleBasedStateMachine):
             for _ in range(2):
                 self.model.usage[row] = self.model.usage.get(row, 0.0) + 1.0
         self.world.tier.count([row for row in rows for _ in range(2)])
-        self.world.tier.begin()
+        _count("swap", bool(self.world.tier.begin()))
         self.model.begin_swaps()
 
     @rule()
@@ -112,12 +114,13 @@ class Traces(RuleBasedStateMachine):
     @rule(row=st.integers(0, ROWS - 1))
     def admit(self, row: int) -> None:
         got, wanted = self.world.cache.admit(row), self.model.admit(row)
+        _count("admit", got >= 0)
         assert got == wanted, f"row {row} was admitted to slot {got}, expected {wanted}"
 
     @rule(nbytes=st.integers(0, BYTES), keep=st.integers(0, SLOTS), stop=st.booleans())
     def prompt(self, nbytes: int, keep: int, stop: bool) -> None:
         """A prompt borrows slots and writes all over them; stopped, it gives them back at once."""
-        region = self._same(lambda: self.tail.lend(nbytes, keep).first, self.model.lend_prompt(nbytes, keep))
+        region = self._same("prompt", lambda: self.tail.lend(nbytes, keep).first, self.model.lend_prompt(nbytes, keep))
         if region == REFUSED:
             return
         self._scribble()
@@ -138,11 +141,11 @@ class Traces(RuleBasedStateMachine):
 
     @rule(keep=st.integers(0, BYTES))
     def shrink(self, keep: int) -> None:
-        self._same(lambda: self.world.resizing.shrink(keep).experts, self.model.shrink(keep))
+        self._same("shrink", lambda: self.world.resizing.shrink(keep).experts, self.model.shrink(keep))
 
     @rule(want=st.integers(0, BYTES + PIECE))
     def grow(self, want: int) -> None:
-        self._same(lambda: self.world.resizing.grow(want).experts, self.model.grow(want))
+        self._same("grow", lambda: self.world.resizing.grow(want).experts, self.model.grow(want))
 
     @invariant()
     def all_is_well(self) -> None:
@@ -167,7 +170,7 @@ class Traces(RuleBasedStateMachine):
         first = self.model.off[self.model.prompt_first]
         self.world.driver.fill(self.base + first, 0x5A, self.model.mapped - first)
 
-    def _same(self, act: Callable[[], Any], wanted: Any) -> Any:
+    def _same(self, name: str, act: Callable[[], Any], wanted: Any) -> Any:
         """Both answered the same; refusals are refusals of either."""
         try:
             got = act()
@@ -175,8 +178,13 @@ class Traces(RuleBasedStateMachine):
             raise
         except (Refused, StrataError):
             got = REFUSED
-        assert got == wanted, f"answered {got}, expected {wanted}"
+        assert got == wanted, f"{name} answered {got}, expected {wanted}"
+        _count(name, got != REFUSED)
         return got
+
+
+def _count(name: str, carried_out: bool) -> None:
+    tally.setdefault(name, [0, 0])[0 if carried_out else 1] += 1
 
 
 def run(examples: int, length: int, seed: int | None = None) -> int:
