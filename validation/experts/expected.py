@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from validation.bounds import experts as bounds
-from validation.bounds.experts import Bounded
+from validation.bounds.experts import Allowed, Bounded
+from validation.experts.arithmetic import Arithmetic
 from validation.experts.inputs import Inputs
 from validation.reference import experts as reference
 from validation.reference.experts import BLOCK, Codes
@@ -52,22 +53,22 @@ def groups(inputs: Inputs, pairs: np.ndarray) -> Iterator[tuple[int, np.ndarray]
             yield expert, own[first : first + _TOGETHER]
 
 
-def _each(inputs: Inputs, pairs: np.ndarray, work: object) -> None:
+def _each(inputs: Inputs, pairs: np.ndarray, work: Callable[[int, np.ndarray], None]) -> None:
     """Call work(expert, places) for every group; on all cores where there is much to do."""
     todo = list(groups(inputs, pairs))
     threads = min(os.cpu_count() or 1, len(todo))
     if threads <= 1:
         for one in todo:
-            work(*one)  # type: ignore[operator]
+            work(*one)
         return
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda one: work(*one), todo))  # type: ignore[operator]
+        list(pool.map(lambda one: work(*one), todo))  # raises what one of them raises
 
 
-def bits(inputs: Inputs, pairs: np.ndarray) -> Bits:
+def bits(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Bits:
     """The exact bits of `pairs`."""
     count, n, ff = len(pairs), inputs.n, inputs.ff
-    codes = reference.quantise(inputs.x)
+    codes = arithmetic.quantise(inputs.x)
     gate, up = np.empty((count, ff), np.float32), np.empty((count, ff), np.float32)
     out = np.empty((count, n), np.float32)
     q, scale = np.empty((count, ff), np.int8), np.empty((count, ff // BLOCK), np.float32)
@@ -75,7 +76,7 @@ def bits(inputs: Inputs, pairs: np.ndarray) -> Bits:
 
     def work(expert: int, places: np.ndarray) -> None:
         token = pairs[places] // inputs.top
-        rows = reference.expert(*inputs.matrices(expert), Codes(codes.q[token], codes.scale[token]))
+        rows = arithmetic.expert(*inputs.matrices(expert), Codes(codes.q[token], codes.scale[token]))
         gate[places], up[places], out[places] = rows.gate, rows.up, rows.out
         q[places], scale[places] = rows.h.q, rows.h.scale
         lost.append(rows.h.lost)
@@ -84,17 +85,16 @@ def bits(inputs: Inputs, pairs: np.ndarray) -> Bits:
     return Bits(pairs, gate, up, Codes(q, scale, sum(lost)), out, codes.lost)
 
 
-def model(inputs: Inputs, pairs: np.ndarray) -> Model:
+def model(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Model:
     """FP64 of `pairs`, whose tokens must be finite."""
-    codes = reference.quantise(inputs.x)
+    codes = arithmetic.quantise(inputs.x)
     shape = (len(pairs), inputs.n)
     value, bound, free = np.empty(shape), np.empty(shape), np.empty(shape)
 
     def work(expert: int, places: np.ndarray) -> None:
         token = pairs[places] // inputs.top
         made = inputs.matrices(expert)
-        x = reference.values(Codes(codes.q[token], codes.scale[token]))
-        whole = bounds.path(*made, x)
+        whole = arithmetic.path(*made, Codes(codes.q[token], codes.scale[token]))
         value[places], bound[places] = whole.value, whole.bound
         free[places] = reference.unrounded(*made, inputs.x[token])
 
@@ -110,26 +110,27 @@ class Steps:
     pairs: np.ndarray
     gate: Bounded
     up: Bounded
-    h: bounds.Allowed
+    h: Allowed
     down: Bounded
 
 
-def steps(inputs: Inputs, pairs: np.ndarray, gate: np.ndarray, up: np.ndarray, h: Codes) -> Steps:
+def steps(
+    inputs: Inputs, pairs: np.ndarray, gate: np.ndarray, up: np.ndarray, h: Codes, arithmetic: Arithmetic
+) -> Steps:
     """gate, up: float32 [p, ff] and h: codes, what the kernel says of these pairs; their tokens finite."""
-    codes = reference.quantise(inputs.x)
-    n, ff = inputs.n, inputs.ff
-    sides = {name: (np.empty((len(pairs), width)), np.empty((len(pairs), width))) for name, width in
-             (("gate", ff), ("up", ff), ("down", n))}
+    codes = arithmetic.quantise(inputs.x)
+    widths = {"gate": inputs.ff, "up": inputs.ff, "down": inputs.n}
+    sides = {name: (np.empty((len(pairs), width)), np.empty((len(pairs), width))) for name, width in widths.items()}
 
     def work(expert: int, places: np.ndarray) -> None:
         token = pairs[places] // inputs.top
         made = inputs.matrices(expert)
-        x = reference.values(Codes(codes.q[token], codes.scale[token]))
-        own = reference.values(Codes(h.q[places], h.scale[places]))
+        x = Codes(codes.q[token], codes.scale[token])
+        own = Codes(h.q[places], h.scale[places])
         for name, matrix, of in (("gate", made.gate, x), ("up", made.up, x), ("down", made.down, own)):
-            held = bounds.product(matrix, of)
+            held = arithmetic.product(matrix, of)
             sides[name][0][places], sides[name][1][places] = held.value, held.bound
 
     _each(inputs, pairs, work)
-    allowed = bounds.codes(bounds.swiglu(gate.astype(np.float64), up.astype(np.float64)))
+    allowed = arithmetic.codes(bounds.swiglu(gate.astype(np.float64), up.astype(np.float64)))
     return Steps(pairs, Bounded(*sides["gate"]), Bounded(*sides["up"]), allowed, Bounded(*sides["down"]))

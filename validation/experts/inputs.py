@@ -58,6 +58,11 @@ class Inputs:
         """bool [tokens, top]: whether an id is an expert's."""
         return np.asarray((self.ids >= 0) & (self.ids < self.experts))
 
+    @property
+    def sound(self) -> np.ndarray:
+        """bool [tokens, top]: pairs that name an expert and whose token is finite."""
+        return np.asarray(self.named & np.isfinite(self.x).all(axis=1)[:, None])
+
     def matrices(self, expert: int) -> Matrices:
         """The weights of one expert, decoded by `strata.formats`."""
         half = self.ff * FORMATS[self.gate_up].row_bytes(self.n)

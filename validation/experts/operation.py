@@ -10,6 +10,7 @@ import numpy as np
 
 from strata.executors.base import Executor, Kernel, Witness
 from strata.kernels.paths import Path
+from validation.experts.arithmetic import FUSED, Arithmetic
 from validation.experts.inputs import Inputs
 from validation.reference.experts import Codes
 
@@ -43,11 +44,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ExpertOperation:
-    """run: executor, path, inputs, work shape (None: the path's own choice), whether to trace; shapes: the work shapes
+    """run: executor, path, inputs, work shape (None: the path's own choice), whether to trace; arithmetic: what predicts
+    its bits; shapes: the work shapes
     of a path; kernels: what a run must have launched; prepare: a function that only launches, for timing, and the
     buffer it writes."""
 
     run: Callable[[Executor, Path, Inputs, int | None, bool], Outcome]
+    arithmetic: Arithmetic = FUSED
     kernels: Callable[[Path], Sequence[Kernel]] = field(default=lambda path: ())
     shapes: Callable[[Path], Sequence[int]] = field(default=lambda path: ())
     prepare: Callable[[Executor, Path, Inputs], tuple[Callable[[], object], Any]] | None = None
