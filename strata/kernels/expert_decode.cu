@@ -6,7 +6,7 @@
 //
 // The formulas, and the order of every sum, stand in expert_decode.py.
 //
-// -D: TIER (60); of the product: TYPE (include/expert_formats.cuh), PAIRS, WARPS (of a block), ROWS (of a warp),
+// -D: TIER (60); of the product: WEIGHTS (include/expert_formats.cuh), PAIRS, WARPS (of a block), ROWS (of a warp),
 // SHARED_BYTES.
 
 #include "include/expert_formats.cuh"
@@ -44,33 +44,33 @@ extern "C" __global__ void __launch_bounds__(kPassThreads)
   }
 }
 
-#ifdef TYPE
+#ifdef WEIGHTS
 
 constexpr int kThreads = WARPS * 32;
-static_assert(Blocks<TYPE>::grid_words * 4 == SHARED_BYTES, "expert_decode.py and this file disagree on shared memory");
+static_assert(Blocks<WEIGHTS>::grid_words * 4 == SHARED_BYTES, "expert_decode.py and this file disagree on shared memory");
 
 // The dot products of a group of 32 times its scale, the block's own d apart: one for each half under a scale of 16.
-DEVICE i32 scaled_dot(const Fetched<TYPE>& f, int b, const i32 (&dot)[2]) {
+DEVICE i32 scaled_dot(const Fetched<WEIGHTS>& f, int b, const i32 (&dot)[2]) {
   const u32 part = static_cast<u32>(b) % 8;
   const i32 whole = dot[0] + dot[1];
-  if constexpr (TYPE == TYPE_IQ3_XXS) {
+  if constexpr (WEIGHTS == TYPE_IQ3_XXS) {
     const i32 level = joined(f.h[5], f.h[6]) >> 28;
     return (level * whole + whole / 2) / 2;
-  } else if constexpr (TYPE == TYPE_IQ2_XXS) {
+  } else if constexpr (WEIGHTS == TYPE_IQ2_XXS) {
     const i32 level = joined(f.h[3], f.h[4]) >> 28;
     return whole * (2 * level + 1) / 8;
-  } else if constexpr (TYPE == TYPE_IQ2_XS || TYPE == TYPE_IQ2_S) {
-    const u32 levels = byte_of(f.h[TYPE == TYPE_IQ2_XS ? 5 : 6], part % 2);
+  } else if constexpr (WEIGHTS == TYPE_IQ2_XS || WEIGHTS == TYPE_IQ2_S) {
+    const u32 levels = byte_of(f.h[WEIGHTS == TYPE_IQ2_XS ? 5 : 6], part % 2);
     const i32 low = levels & 15u, high = levels >> 4;
     return (dot[0] * low + dot[1] * high + whole / 2) / 4;
-  } else if constexpr (TYPE == TYPE_IQ3_S) {
+  } else if constexpr (WEIGHTS == TYPE_IQ3_S) {
     const i32 level = f.h[8] >> 4 * (part % 4) & 15;
     return whole * (1 + 2 * level);
-  } else if constexpr (TYPE == TYPE_IQ4_XS) {
+  } else if constexpr (WEIGHTS == TYPE_IQ4_XS) {
     const i32 low = f.h[10] >> 4 * (part % 4) & 15, high = f.h[9] >> 2 * part & 3;
     return whole * ((low | high << 4) - 32);
   } else {
-    static_assert(TYPE == TYPE_IQ4_NL || TYPE == TYPE_Q2_0, "no scale but the block's own");
+    static_assert(WEIGHTS == TYPE_IQ4_NL || WEIGHTS == TYPE_Q2_0, "no scale but the block's own");
     return whole;
   }
 }
@@ -83,8 +83,8 @@ extern "C" __global__ void __launch_bounds__(kThreads)
                   const u16* __restrict__ scales, const i32* __restrict__ tiles, const i32* __restrict__ pairs,
                   float* __restrict__ out, i32* __restrict__ lost, i64 offset, i32 weight_rows, i32 width, i32 row_bytes,
                   i32 divisor) {
-  const Shared<u32> grid = shared_array<u32>(0, Blocks<TYPE>::grid_words);
-  load_grid<TYPE>(table, grid, static_cast<int>(threadIdx.x), kThreads);
+  const Shared<u32> grid = shared_array<u32>(0, Blocks<WEIGHTS>::grid_words);
+  load_grid<WEIGHTS>(table, grid, static_cast<int>(threadIdx.x), kThreads);
   __syncthreads();
 
   const int row_tiles = weight_rows / (WARPS * ROWS);
@@ -105,10 +105,10 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int p = 0; p < PAIRS; ++p) acc[p] = 0.0f;
     for (int b = lane; b < groups; b += 32) {
-      const Fetched<TYPE> f = fetch_32<TYPE>(row, b);
+      const Fetched<WEIGHTS> f = fetch_32<WEIGHTS>(row, b);
       u32 q[8];
-      float unused[Blocks<TYPE>::scales];
-      decode_fetched<TYPE>(f, b, grid, q, unused);
+      float unused[Blocks<WEIGHTS>::scales];
+      decode_fetched<WEIGHTS>(f, b, grid, q, unused);
       const float d = half_value(f.h[0]);
 #pragma unroll
       for (int p = 0; p < PAIRS; ++p) {

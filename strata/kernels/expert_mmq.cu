@@ -8,7 +8,7 @@
 // values are one block of 144 bytes: four FP32 scales, then 128 int8. Blocks of the same 128 values of K of all rows
 // follow one another, so the blocks that a tile needs are one piece of memory.
 //
-// -D: TIER (75 or 80); of the product: TYPE (include/expert_formats.cuh), COLUMNS, STAGED (blocks of K whose codes
+// -D: TIER (75 or 80); of the product: WEIGHTS (include/expert_formats.cuh), COLUMNS, STAGED (blocks of K whose codes
 // are in shared memory at once: 1 or 2), SHARED_BYTES, MIN_BLOCKS (for the register budget).
 
 #include "include/expert_formats.cuh"
@@ -51,11 +51,11 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   }
 }
 
-#ifdef TYPE
+#ifdef WEIGHTS
 
 constexpr int kRows = 128, kStep = 256;                 // weight rows of a tile, values of K of a step
 constexpr int kParts = kStep / 32;                      // groups of 32 of a step
-constexpr int kScales = Blocks<TYPE>::scales;
+constexpr int kScales = Blocks<WEIGHTS>::scales;
 constexpr int kWeightRow = kStep + 16;                  // bytes: rows read at one offset lie in different banks
 constexpr int kScaleRow = kRows + 4;                    // floats: so do the groups of one row
 constexpr int kPairs = COLUMNS / 32;                    // a warp has 16 of every 32 columns
@@ -68,7 +68,7 @@ struct Layout {
   static constexpr int scales = weights + kRows * kWeightRow;
   static constexpr int codes = scales + kParts * kScales * kScaleRow * 4;
   static constexpr int grid = codes + STAGED * COLUMNS * kBlockBytes;
-  static constexpr int end = grid + Blocks<TYPE>::grid_words * 4;
+  static constexpr int end = grid + Blocks<WEIGHTS>::grid_words * 4;
 };
 static_assert(Layout::end == SHARED_BYTES, "expert_mmq.py and this file disagree on shared memory");
 
@@ -84,30 +84,34 @@ DEVICE void bring_codes(Shared<u8> to, const u8* from, int columns) {
   }
 }
 
-// The 128 rows of groups first .. first + count - 1, as codes and scales: four groups a thread.
+// The 128 rows of groups first .. first + count - 1, as codes and scales: four groups a thread, kAhead of them read
+// before the first is decoded.
 DEVICE void bring_weights(Shared<u8> weights, Shared<float> scales, Shared<u32> grid, const u8* rows, int row_bytes, int first,
                           int count) {
   const int part = static_cast<int>(threadIdx.x) % kParts, row = static_cast<int>(threadIdx.x) / kParts;
   if (part >= count) return;
-  constexpr int kTurns = kRows * kParts / kThreads;
-  Fetched<TYPE> fetched[kTurns];
+  constexpr int kTurns = kRows * kParts / kThreads, kAhead = kScales == 1 ? kTurns : 2;
 #pragma unroll
-  for (int turn = 0; turn < kTurns; ++turn)
-    fetched[turn] = fetch_32<TYPE>(rows + static_cast<i64>(row + turn * (kThreads / kParts)) * row_bytes, first + part);
+  for (int turn = 0; turn < kTurns; turn += kAhead) {
+    Fetched<WEIGHTS> fetched[kAhead];
 #pragma unroll
-  for (int turn = 0; turn < kTurns; ++turn) {
-    const int r = row + turn * (kThreads / kParts);
-    u32 codes[8];
-    float scale[kScales];
-    decode_fetched<TYPE>(fetched[turn], first + part, grid, codes, scale);
-    // The eight threads of a row write 16 bytes each at a time; the upper four begin with their second half, so that
-    // the eight meet different banks.
-    const bool upper = part >= kParts / 2;
-    const uint4 low = {codes[0], codes[1], codes[2], codes[3]}, high = {codes[4], codes[5], codes[6], codes[7]};
-    weights.st<uint4>(r * kWeightRow + part * 32 + (upper ? 16 : 0), upper ? high : low);
-    weights.st<uint4>(r * kWeightRow + part * 32 + (upper ? 0 : 16), upper ? low : high);
+    for (int i = 0; i < kAhead; ++i)
+      fetched[i] = fetch_32<WEIGHTS>(rows + static_cast<i64>(row + (turn + i) * (kThreads / kParts)) * row_bytes, first + part);
 #pragma unroll
-    for (int s = 0; s < kScales; ++s) scales.st((part * kScales + s) * kScaleRow + r, scale[s]);
+    for (int i = 0; i < kAhead; ++i) {
+      const int r = row + (turn + i) * (kThreads / kParts);
+      u32 codes[8];
+      float scale[kScales];
+      decode_fetched<WEIGHTS>(fetched[i], first + part, grid, codes, scale);
+      // The eight threads of a row write 16 bytes each at a time; the upper four begin with their second half, so
+      // that the eight meet different banks.
+      const bool upper = part >= kParts / 2;
+      const uint4 low = {codes[0], codes[1], codes[2], codes[3]}, high = {codes[4], codes[5], codes[6], codes[7]};
+      weights.st<uint4>(r * kWeightRow + part * 32 + (upper ? 16 : 0), upper ? high : low);
+      weights.st<uint4>(r * kWeightRow + part * 32 + (upper ? 0 : 16), upper ? low : high);
+#pragma unroll
+      for (int s = 0; s < kScales; ++s) scales.st((part * kScales + s) * kScaleRow + r, scale[s]);
+    }
   }
 }
 
@@ -116,38 +120,44 @@ constexpr i32 kRaised = 0x4b400000;
 DEVICE float dot_value(i32 raised) { return __fsub_rn(bits_to_float(static_cast<u32>(raised)), 12582912.0f); }
 
 // acc += this group of 32: 32 weight rows by 16 columns. a: fragments of two 16-row tiles, b: of two 8-column tiles;
-// a_scale: of rows g and g + 8 of each tile, b_scale: of columns 2t and 2t + 1 of each.
-DEVICE void add_group(float (&acc)[2][2][4], const u32 (&a)[2][4], const u32 (&b)[2][2], const float (&a_scale)[kScales][2][2],
+// a_scale: of rows g and g + 8 of each tile, b_scale: of columns 2t and 2t + 1 of each. Under two scales the column
+// tiles go one after the other, for the sake of registers.
+template <int SCALES>
+DEVICE void add_group(float (&acc)[2][2][4], const u32 (&a)[2][4], const u32 (&b)[2][2], const float (&a_scale)[SCALES][2][2],
                       const float (&b_scale)[2][2]) {
-  i32 d[kScales][2][2][4];
+  constexpr int kTogether = SCALES == 1 ? 2 : 1;
 #pragma unroll
-  for (int s = 0; s < kScales; ++s)
+  for (int first = 0; first < 2; first += kTogether) {
+    i32 d[SCALES][2][kTogether][4];
+#pragma unroll
+    for (int s = 0; s < SCALES; ++s)
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+#pragma unroll
+        for (int n = 0; n < kTogether; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) d[s][m][n][i] = kRaised;
+    if constexpr (SCALES == 1) {
+      multiply_k32_s8(d[0], a, b);
+    } else {
+#pragma unroll
+      for (int s = 0; s < SCALES; ++s) {
+        const u32 half_a[2][2] = {{a[0][2 * s], a[0][2 * s + 1]}, {a[1][2 * s], a[1][2 * s + 1]}};
+        const u32 half_b[1][1] = {{b[first][s]}};
+        multiply_k16_s8(d[s], half_a, half_b);
+      }
+    }
 #pragma unroll
     for (int m = 0; m < 2; ++m)
 #pragma unroll
-      for (int n = 0; n < 2; ++n)
+      for (int n = 0; n < kTogether; ++n)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) d[s][m][n][i] = kRaised;
-  if constexpr (kScales == 1) {
-    multiply_k32_s8(d[0], a, b);
-  } else {
-#pragma unroll
-    for (int s = 0; s < kScales; ++s) {
-      const u32 half_a[2][2] = {{a[0][2 * s], a[0][2 * s + 1]}, {a[1][2 * s], a[1][2 * s + 1]}};
-      const u32 half_b[2][1] = {{b[0][s]}, {b[1][s]}};
-      multiply_k16_s8(d[s], half_a, half_b);
-    }
+        for (int i = 0; i < 4; ++i) {
+          float v = __fmul_rn(dot_value(d[0][m][n][i]), a_scale[0][m][i >> 1]);
+          if constexpr (SCALES == 2) v = __fmaf_rn(dot_value(d[1][m][n][i]), a_scale[1][m][i >> 1], v);
+          acc[m][first + n][i] = __fmaf_rn(v, b_scale[first + n][i & 1], acc[m][first + n][i]);
+        }
   }
-#pragma unroll
-  for (int m = 0; m < 2; ++m)
-#pragma unroll
-    for (int n = 0; n < 2; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float v = __fmul_rn(dot_value(d[0][m][n][i]), a_scale[0][m][i >> 1]);
-        if constexpr (kScales == 2) v = __fmaf_rn(dot_value(d[1][m][n][i]), a_scale[1][m][i >> 1], v);
-        acc[m][n][i] = __fmaf_rn(v, b_scale[n][i & 1], acc[m][n][i]);
-      }
 }
 
 // out[r, i] = row i of the expert's matrix times row r of the codes. A block makes 128 weight rows of one tile;
@@ -160,8 +170,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
   const Shared<u8> weights = shared_array<u8>(Layout::weights, kRows * kWeightRow);
   const Shared<float> scales = shared_array<float>(Layout::scales, kParts * kScales * kScaleRow);
   const Shared<u8> activations = shared_array<u8>(Layout::codes, STAGED * COLUMNS * kBlockBytes);
-  const Shared<u32> grid = shared_array<u32>(Layout::grid, Blocks<TYPE>::grid_words);
-  load_grid<TYPE>(table, grid, static_cast<int>(threadIdx.x), kThreads);
+  const Shared<u32> grid = shared_array<u32>(Layout::grid, Blocks<WEIGHTS>::grid_words);
+  load_grid<WEIGHTS>(table, grid, static_cast<int>(threadIdx.x), kThreads);
 
   const int row_tiles = weight_rows / kRows;
   const i32* tile = tiles + static_cast<i64>(blockIdx.x / row_tiles) * 3;
@@ -229,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 #pragma unroll
               for (int c = 0; c < 2; ++c)
                 b_scale[n][c] = activations.ld<float>(block + (p * 32 + my_columns + n * 8 + 2 * t + c) * kBlockBytes + inside * 4);
-            add_group(acc[p], a, b, a_scale, b_scale);
+            add_group<kScales>(acc[p], a, b, a_scale, b_scale);
           }
       }
     }
