@@ -10,6 +10,7 @@ import numpy as np
 from validation.bounds import experts as bounds
 from validation.bounds.experts import Allowed, Bounded
 from validation.reference import experts as fused
+from validation.reference import older_experts as older
 from validation.reference.experts import Codes, Rows, Weights
 
 
@@ -32,4 +33,12 @@ FUSED = Arithmetic(
     lambda w, x: bounds.product(w, fused.values(x)),
     bounds.codes,
     lambda gate, up, down, x: bounds.path(gate, up, down, fused.values(x)),
+)
+
+MMQ = Arithmetic(
+    older.quantise_mmq,
+    older.expert_mmq,
+    FUSED.product,  # the same roundings: of one factor, of the inner sum, of each step
+    bounds.codes,
+    FUSED.path,
 )
