@@ -121,7 +121,7 @@ def _ran(
     found = [
         written("written", got.out, axes=checks.AXES),
         holds("guards", got.guards_ok, "memory around a buffer was overwritten"),
-        *checks.launched(executor, got.witnesses, operation.kernels(path)),
+        *checks.launched(executor, got.witnesses, operation.kernels(path, data)),
     ]
     if got.grouping is not None:
         found.append(checks.grouped(data, got.grouping))

@@ -9,8 +9,8 @@ import numpy as np
 
 from validation.bounds import experts as bounds
 from validation.bounds.experts import Allowed, Bounded
+from validation.reference import expert_mmq as mmq
 from validation.reference import experts as fused
-from validation.reference import older_experts as older
 from validation.reference.experts import Codes, Rows, Weights
 
 
@@ -36,8 +36,8 @@ FUSED = Arithmetic(
 )
 
 MMQ = Arithmetic(
-    older.quantise_mmq,
-    older.expert_mmq,
+    mmq.quantise,
+    mmq.expert,
     FUSED.product,  # the same roundings: of one factor, of the inner sum, of each step
     bounds.codes,
     FUSED.path,
