@@ -6,7 +6,8 @@
 // order, stands in expert_fused.py; nothing there depends on the sizes here.
 //
 // -D: TIER (75 or 80), FORMAT (include/expert_formats.cuh; IQ4_NL and Q2_0 make the down product, others gate and up),
-// WEIGHT_ROWS, COLUMNS, FRAGMENTS, STAGES, SHARED_BYTES (what the launch gives, checked below), MIN_BLOCKS.
+// WEIGHT_ROWS, COLUMNS, FRAGMENTS, STAGES, SHARED_BYTES (what the launch gives, checked below), MIN_BLOCKS,
+// CONVERTS (how integers become floats).
 
 #include "include/activation.cuh"
 #include "include/expert_fragments.cuh"
@@ -21,7 +22,9 @@ constexpr int kScales = Fragment<FORMAT>::scales;
 constexpr int kGrid = Fragment<FORMAT>::grid_words;
 // SwiGLU's result on its way to int8: floats of a column, 4 more than a multiple of 32 for the banks.
 constexpr int kFeatures = WEIGHT_ROWS / 2, kFeatureRow = kFeatures + 4;
-constexpr i32 kStart = 0x4b400000;             // 1.5 * 2^23 as bits: an integer added to it is a float that far from it
+// Integers become floats by a conversion, or, where that is slow, by a start of 1.5 * 2^23 as bits: an integer added to
+// it is a float that far from it. Dots lie within 2^22.
+constexpr i32 kStart = CONVERTS ? 0 : 0x4b400000;
 
 static_assert(COLUMNS % (8 * kTogether) == 0 && COLUMNS <= kThreads, "columns fill groups, and each has a thread");
 static_assert(kFeatures % kActivationBlock == 0, "blocks of h lie in one block of threads");
@@ -140,7 +143,9 @@ struct Decoded {   // registers as m16n8k32 takes them
 
 using Sums = float[FRAGMENTS][kTiles][4];
 
-DEVICE float exact_float(i32 dot) { return __fsub_rn(bits_to_float(static_cast<u32>(dot)), bits_to_float(static_cast<u32>(kStart))); }
+DEVICE float exact_float(i32 dot) {
+  return CONVERTS ? __int2float_rn(dot) : __fsub_rn(bits_to_float(static_cast<u32>(dot)), bits_to_float(static_cast<u32>(kStart)));
+}
 
 // acc += one stage of the tiles first .. first + kTogether - 1: the block of 32 at lower k, then the other. code_at,
 // scale_at: where the lane reads in tile 0.

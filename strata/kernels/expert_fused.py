@@ -52,8 +52,10 @@ from strata.kernels.paths import Path
 #: Work shapes by the number of 64-row units of weights: (weight rows, routed rows) of a block.
 SHAPES = {4: (256, 64), 2: (128, 128)}
 #: 16-row fragments of a warp, by tier and shape, and the blocks whose registers a multiprocessor must hold.
-_FRAGMENTS = {(80, 4): 1, (80, 2): 1, (75, 4): 1, (75, 2): 1}
+_FRAGMENTS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 2}
 _MIN_BLOCKS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 2}
+#: Whether integers become floats by the conversion instruction.
+_CONVERTS = {75: 0, 80: 1}
 #: Stages of activations in shared memory.
 _STAGES = {75: 2, 80: 4}
 #: Values and bytes of a unit of activations, see include/activation.cuh.
@@ -103,6 +105,7 @@ def kernel(form: str, tier: int, shape: int) -> Kernel:
             ("STAGES", _STAGES[tier]),
             ("SHARED_BYTES", size),
             ("MIN_BLOCKS", _MIN_BLOCKS[tier, shape]),
+            ("CONVERTS", _CONVERTS[tier]),
         ),
     )
 
