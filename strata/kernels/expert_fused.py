@@ -149,6 +149,7 @@ class Prepared:
     top: int
     shape: tuple[int, int]
     cuts: tuple[tuple[int, int], ...]
+    multiprocessors: int | None
     x: Buffer
     ids: Buffer
     units: Buffer
@@ -212,10 +213,9 @@ class Prepared:
 
     def _resident(self, program: Kernel, shape: int) -> int:
         """Blocks that run at the same time; each takes one work item after another."""
-        multiprocessors = self.executor.describe().get("multiprocessors")
-        if multiprocessors is None:
+        if self.multiprocessors is None:
             return _LANES_BLOCKS
-        return int(multiprocessors) * _MIN_BLOCKS[tier_of(self.path), shape]
+        return self.multiprocessors * _MIN_BLOCKS[tier_of(self.path), shape]
 
     def launch(self) -> list[Witness]:
         """Everything, in order."""
@@ -303,7 +303,7 @@ def prepare(
 
     tables = {form: device_table(form) for form in (experts.gate_up, experts.down)}
     return Prepared(
-        executor, path, placed, tokens, top, both, cuts_of(count, cuts),
+        executor, path, placed, tokens, top, both, cuts_of(count, cuts), executor.describe().get("multiprocessors"),
         x=executor.array(x, "x"),
         ids=executor.array(ids, "ids"),
         units=work((tokens, n // _UNIT_VALUES, _UNIT_BYTES), np.uint8, "units of x"),
