@@ -105,7 +105,17 @@ class Prepared:
 
     def buffers(self) -> list[Buffer]:
         tables = [side.table for side in (self.gate_up, self.down) if side.table is not None]
-        own = [self.x, self.pairs, self.tiles, *self.x_codes, self.product, self.h, *self.h_codes, self.rows, *self.lost]
+        own = [
+            self.x,
+            self.pairs,
+            self.tiles,
+            *self.x_codes,
+            self.product,
+            self.h,
+            *self.h_codes,
+            self.rows,
+            *self.lost,
+        ]
         return [*own, *tables, *self.placed.blobs, self.placed.table]
 
 

@@ -42,17 +42,13 @@ def test_every_mode(checked: LanesExecutor, mode: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["iq3_xxs", "iq2_xxs", "iq2_xs", "iq2_s"])
-def test_truncation_is_towards_zero(form: str) -> None:
+def test_truncation_is_towards_zero(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """The data tells it from rounding down: negative sums that do not divide."""
     data = draw(f"{form}/iq4_nl", 2, 2, 1, 1, Geometry(512, 128))
     w, x = reference.matrix(form, data.matrix(0, "gate"), 128), reference.quantise(data.x)
     plain = reference.scaled_dots(w, x)
-    original = reference.truncated
-    try:
-        reference.truncated = lambda value, divisor: value // divisor
-        floored = reference.scaled_dots(w, x)
-    finally:
-        reference.truncated = original
+    monkeypatch.setattr(reference, "truncated", lambda value, divisor: value // divisor)
+    floored = reference.scaled_dots(w, x)
     assert (plain != floored).any()
     assert (plain < 0).any()
 
