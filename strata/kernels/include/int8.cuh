@@ -80,6 +80,18 @@ template <int M, int N>
 inline void multiply_k16_s8(i32 (&d)[M][N][4], const u32 (&a)[M][2], const u32 (&b)[N][1], lanes::Where at = lanes::Where::current()) {
   lanes::integer_products<M, N, 2, 1, 4>(&d[0][0][0], &a[0][0], &b[0][0], at);
 }
+
+// d[m][n] = start + a[m] b[n], over 32 k and over 16.
+template <int M, int N>
+inline void dots_k32_s8(i32 (&d)[M][N][4], const u32 (&a)[M][4], const u32 (&b)[N][2], i32 start, lanes::Where at = lanes::Where::current()) {
+  for (int i = 0; i < M * N * 4; ++i) (&d[0][0][0])[i] = start;
+  multiply_k32_s8(d, a, b, at);
+}
+template <int M, int N>
+inline void dots_k16_s8(i32 (&d)[M][N][4], const u32 (&a)[M][2], const u32 (&b)[N][1], i32 start, lanes::Where at = lanes::Where::current()) {
+  for (int i = 0; i < M * N * 4; ++i) (&d[0][0][0])[i] = start;
+  multiply_k16_s8(d, a, b, at);
+}
 #else
 #if TIER >= 80
 DEVICE void mma_m16n8k32_s8(i32 (&d)[4], const u32* a, const u32* b) {
@@ -129,6 +141,47 @@ DEVICE void multiply_k16_s8(i32 (&d)[M][N][4], const u32 (&a)[M][2], const u32 (
     for (int m = 0; m < M; ++m)
 #pragma unroll
       for (int n = 0; n < N; ++n) mma_m8n8k16_s8(d[m][n] + kEighths[i].d, a[m] + kEighths[i].a, b[n] + kEighths[i].b);
+#endif
+}
+
+template <int M, int N>
+DEVICE void dots_k32_s8(i32 (&d)[M][N][4], const u32 (&a)[M][4], const u32 (&b)[N][2], i32 start) {
+#if TIER >= 80
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+      asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+                   : "=r"(d[m][n][0]), "=r"(d[m][n][1]), "=r"(d[m][n][2]), "=r"(d[m][n][3])
+                   : "r"(a[m][0]), "r"(a[m][1]), "r"(a[m][2]), "r"(a[m][3]), "r"(b[n][0]), "r"(b[n][1]), "r"(start));
+#else
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) d[m][n][i] = start;
+  multiply_k32_s8(d, a, b);
+#endif
+}
+template <int M, int N>
+DEVICE void dots_k16_s8(i32 (&d)[M][N][4], const u32 (&a)[M][2], const u32 (&b)[N][1], i32 start) {
+#if TIER >= 80
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
+                   : "=r"(d[m][n][0]), "=r"(d[m][n][1]), "=r"(d[m][n][2]), "=r"(d[m][n][3])
+                   : "r"(a[m][0]), "r"(a[m][1]), "r"(b[n][0]), "r"(start));
+#else
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) d[m][n][i] = start;
+  multiply_k16_s8(d, a, b);
 #endif
 }
 #endif
