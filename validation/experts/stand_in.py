@@ -57,9 +57,7 @@ def grouping(inputs: Inputs) -> Grouping:
     return Grouping(slot, (order // inputs.top).astype(np.int32), offsets)
 
 
-def kernel(
-    fault: Fault | None = None, arithmetic: Arithmetic = FUSED, shapes: tuple[int, ...] = (), **changes: Any
-) -> ExpertOperation:
+def kernel(fault: Fault | None = None, arithmetic: Arithmetic = FUSED, shapes: tuple[int, ...] = (), **changes: Any) -> ExpertOperation:
     """A stand-in operation."""
 
     def run(executor: Executor, path: Path, inputs: Inputs, shape: int | None, trace: bool) -> Outcome:
@@ -69,3 +67,5 @@ def kernel(
         return made if fault is None else fault(made, inputs, shape)
 
     return ExpertOperation(run, arithmetic, lambda path: [Kernel(ENTRY, ENTRY, THREADS)], lambda path: shapes)
+
+
