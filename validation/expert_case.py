@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.base import Executor
+from strata.executors.base import Executor, StrataError
 from strata.kernels.paths import PATHS, Path
-from validation import judge
 from validation.attention_case import Memo
 from validation.bounds import published_experts as published
 from validation.experts import checks, expected, promises
@@ -42,6 +41,9 @@ def run(
         data: Inputs = memo.get("expert inputs", key, lambda: made.build(case, path.mode))
         # Not kept in the memo: it is what tells that the memo gave this case's inputs.
         found.checks.append(promises.kept(case, data))
+    if operation.refuses_strays and not data.named.all():
+        found.checks.append(_refuses("refuses", path, executor, operation, data))
+        return found
     with found.timed("new"):
         first = operation.run(executor, path, data, None, True)
     shape = (case.tokens, case.top, case.n)
@@ -85,6 +87,9 @@ def run(
     old: Outcome | None = None
     if base is not None and base.operation in operations:
         basis = operations[base.operation]
+        if basis.refuses_strays and not data.named.all():
+            found.checks.append(_refuses("baseline refuses", base, executor, basis, data))
+            return found
         with found.timed("old"):
             second: Outcome = memo.get(
                 "expert old", (case, base, executor), lambda: basis.run(executor, base, data, None, False)
@@ -99,15 +104,24 @@ def run(
     return found
 
 
+def _refuses(name: str, path: Path, executor: Executor, operation: ExpertOperation, data: Inputs) -> Check:
+    """A path without rows for nobody says so, and computes nothing."""
+    try:
+        operation.run(executor, path, data, None, False)
+    except StrataError as error:
+        said = "names expert" in str(error)
+        return holds(name, said, f"it says {str(error)!r}, expected the id", {"said": str(error), "all_bits": True})
+    return holds(name, False, "ids that name nobody were taken")
+
+
 def _ran(
     prefix: str, path: Path, executor: Executor, operation: ExpertOperation, data: Inputs, got: Outcome
 ) -> list[Check]:
     """What is asked of every run, whatever its numbers."""
-    images = {kernel.entry: executor.build(kernel).digest for kernel in operation.kernels(path)}
     found = [
         written("written", got.out, axes=checks.AXES),
         holds("guards", got.guards_ok, "memory around a buffer was overwritten"),
-        judge.witnessed(executor, got.witnesses, None, images),
+        *checks.launched(executor, got.witnesses, operation.kernels(path, data)),
     ]
     if got.grouping is not None:
         found.append(checks.grouped(data, got.grouping))

@@ -19,7 +19,7 @@ value itself, of at most 2**-120 |up|.
 Codes of h. With h in [h - E, h + E], amax of a block lies in the interval of its elements' magnitudes; inv and v * inv
 are rounded, 2 U together. So v * inv lies in an interval, whose ends round to two codes. A kernel's code must be one
 of those or between them: where no tie lies in the interval they are equal, and a code that is one off is wrong. The scale
-amax / 127 is off by U besides.
+is off by U besides (amax / 127) or by 2 U (1 / inv).
 
 Whole path. From the rounded model, which takes h unrounded, a code may also differ where a tie lies in the interval of all
 errors before it: h is off by |dh/dgate| <= 1.1 |up| times the error of gate, and |silu| times that of up. The largest
@@ -156,8 +156,8 @@ def codes(h: Bounded) -> Allowed:
     amax = size.max(axis=-1, keepdims=True)
     nearest = np.rint(value * (LARGEST / np.where(amax == 0, 1.0, amax)))
     flat = h.value.shape
-    scale_low = np.where(sure, amax_low / LARGEST * (1 - 2 * U) - SUBNORMAL, 0.0)
-    scale_high = amax_high / LARGEST * (1 + 2 * U) + SUBNORMAL * (amax_high > 0)
+    scale_low = np.where(sure, amax_low / LARGEST / about - SUBNORMAL, 0.0)
+    scale_high = amax_high / LARGEST * about + SUBNORMAL * (amax_high > 0)
     return Allowed(
         low.astype(np.int64).reshape(flat),
         high.astype(np.int64).reshape(flat),

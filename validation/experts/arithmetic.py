@@ -9,6 +9,7 @@ import numpy as np
 
 from validation.bounds import experts as bounds
 from validation.bounds.experts import Allowed, Bounded
+from validation.reference import expert_mmq as mmq
 from validation.reference import experts as fused
 from validation.reference.experts import Codes, Rows, Weights
 
@@ -32,4 +33,12 @@ FUSED = Arithmetic(
     lambda w, x: bounds.product(w, fused.values(x)),
     bounds.codes,
     lambda gate, up, down, x: bounds.path(gate, up, down, fused.values(x)),
+)
+
+MMQ = Arithmetic(
+    mmq.quantise,
+    mmq.expert,
+    FUSED.product,  # the same roundings: of one factor, of the inner sum, of each step
+    bounds.codes,
+    FUSED.path,
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from strata.executors.base import Executor, Kernel, Witness
 from validation import judge
 from validation.bounds.experts import Bounded
 from validation.experts.arithmetic import Arithmetic
@@ -18,6 +20,16 @@ from validation.verdict import Check, Verdict, holds, identical, within
 
 AXES = ("token", "rank", "column")
 _PAIR_AXES = ("pair", "column")
+
+
+def launched(executor: Executor, witnesses: Sequence[Witness], kernels: Sequence[Kernel]) -> list[Check]:
+    """What was launched, against the images of the path: an entry may have several, one for each format."""
+    due = {(kernel.entry, executor.build(kernel).digest) for kernel in kernels}
+    ran = {(witness.entry, witness.image) for witness in witnesses}
+    more, missing = sorted(ran - due), sorted(due - ran)
+    said = f"{more[0][0]} ran from image {more[0][1][:12]}, which is not the path's" if more else ""
+    said = said or (f"{missing[0][0]} of image {missing[0][1][:12]} was not launched" if missing else "")
+    return [judge.witnessed(executor, witnesses, None, {}), holds("images", not said, said)]
 
 
 def plain(x: np.ndarray) -> np.ndarray:

@@ -46,11 +46,13 @@ class Outcome:
 class ExpertOperation:
     """run: executor, path, inputs, work shape (None: the path's own choice), whether to trace; arithmetic: what predicts
     its bits; shapes: the work shapes
-    of a path; kernels: what a run must have launched; prepare: a function that only launches, for timing, and the
-    buffer it writes."""
+    of a path; kernels: what a run of some inputs must have launched,
+    of None what a path may launch; prepare: a function that only launches, for timing, and the
+    buffer it writes; refuses_strays: whether ids that name nobody are an error, and not rows of zeros."""
 
     run: Callable[[Executor, Path, Inputs, int | None, bool], Outcome]
     arithmetic: Arithmetic = FUSED
-    kernels: Callable[[Path], Sequence[Kernel]] = field(default=lambda path: ())
+    kernels: Callable[[Path, Inputs | None], Sequence[Kernel]] = field(default=lambda path, inputs: ())
     shapes: Callable[[Path], Sequence[int]] = field(default=lambda path: ())
     prepare: Callable[[Executor, Path, Inputs], tuple[Callable[[], object], Any]] | None = None
+    refuses_strays: bool = False

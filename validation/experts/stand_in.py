@@ -66,6 +66,6 @@ def kernel(fault: Fault | None = None, arithmetic: Arithmetic = FUSED, shapes: t
             made = replace(made, gate=None, up=None)
         return made if fault is None else fault(made, inputs, shape)
 
-    return ExpertOperation(run, arithmetic, lambda path: [Kernel(ENTRY, ENTRY, THREADS)], lambda path: shapes)
+    return ExpertOperation(run, arithmetic, lambda path, inputs: [Kernel(ENTRY, ENTRY, THREADS)], lambda path: shapes)
 
 
