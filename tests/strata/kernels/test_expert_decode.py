@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_decode
-from strata.kernels.experts import EXPERT_MODES, Geometry, Routed
+from strata.kernels.experts import DOWN, GATE_UP, Geometry, Routed
 from strata.kernels.paths import Path
 from tests.strata.kernels.expert_data import Data, assert_bits, bits, draw, expected, placed
 from validation.draws import Stream
@@ -20,6 +21,8 @@ from validation.reference import expert_decode as reference
 from validation.reference.experts import Rows
 
 MODE = "iq3_xxs/iq4_nl"
+#: Every format of gate and up once, every format of down.
+MODES = [f"{gate_up}/{down}" for gate_up, down in zip(GATE_UP, cycle(DOWN), strict=False)]
 SMALL = Geometry(256, 64)
 
 
@@ -35,8 +38,8 @@ def run(executor: LanesExecutor, data: Data) -> Routed:
     return expert_decode.run(executor, path(data.experts.mode), placed(executor, data), data.x, data.ids, trace=True)
 
 
-@pytest.mark.parametrize("mode", EXPERT_MODES)
-def test_every_mode(checked: LanesExecutor, mode: str) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_every_format(checked: LanesExecutor, mode: str) -> None:
     data = draw(mode, 1, 3, 3, 2, Geometry(512, 128))
     assert_bits(run(checked, data), model(data))
 
@@ -72,14 +75,14 @@ def test_every_number_of_pairs_of_an_expert(fast: LanesExecutor) -> None:
     assert_bits(run(fast, data), model(data))
 
 
-def test_other_tokens_do_not_change_a_bit(fast: LanesExecutor) -> None:
+def test_other_tokens_do_not_change_a_bit(checked: LanesExecutor) -> None:
     data = draw(MODE, 4, 12, 3, 3, SMALL)
-    whole = run(fast, data)
+    whole = run(checked, data)
     for token in (0, 5, 11):
-        one = run(fast, replace(data, x=data.x[token : token + 1], ids=data.ids[token : token + 1]))
+        one = run(checked, replace(data, x=data.x[token : token + 1], ids=data.ids[token : token + 1]))
         assert np.array_equal(bits(one.rows)[0], bits(whole.rows)[token])
     order = Stream.of(4, "tokens").permutation(12)
-    moved = run(fast, replace(data, x=data.x[order], ids=data.ids[order]))
+    moved = run(checked, replace(data, x=data.x[order], ids=data.ids[order]))
     assert np.array_equal(bits(moved.rows), bits(whole.rows[order]))
 
 
@@ -117,9 +120,9 @@ def test_what_is_not_finite_spoils_its_rows_and_is_counted(checked: LanesExecuto
     assert got.status == (3, 4 * 2, 4 * 256)
 
 
-def test_what_runs(fast: LanesExecutor) -> None:
+def test_what_runs(checked: LanesExecutor) -> None:
     data = draw(MODE, 7, 2, 2, 2, SMALL)
-    got = run(fast, data)
+    got = run(checked, data)
     entries = [witness.entry for witness in got.witnesses]
     expected_entries = ["expert_decode_quantise", "expert_decode", "swiglu_rows"]
     assert entries == [*expected_entries, "expert_decode_quantise", "expert_decode"]
