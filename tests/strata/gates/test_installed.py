@@ -56,11 +56,14 @@ def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: 
         **{f"{operation}.cu": {operation} for operation in every | experts | around},
         "expert_prepare.cu": {"expert_fused"},
         "block_decode.cu": set(),  # belongs to no path
-        "include/expert_formats.cuh": set(),
-        "include/exp2.cuh": {"prompt_attention", "decode_attention"},
+        "include/activation.cuh": {"expert_fused"},
+        "include/expert_fragments.cuh": {"expert_fused"},
+        "include/older_experts.cuh": experts - {"expert_fused"},
+        **{f"include/{name}.cuh": experts for name in ("expert_formats", "int8", "swiglu")},
+        "include/exp2.cuh": {"prompt_attention", "decode_attention"} | experts | around,
         "include/kv_format.cuh": every,
-        "include/ptx.cuh": every,
-        "include/vocabulary.cuh": every,
+        "include/ptx.cuh": every | experts,
+        "include/vocabulary.cuh": every | experts | around,
     }
 
 
