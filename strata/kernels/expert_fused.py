@@ -5,7 +5,7 @@ For a token x and an expert with rows Wg, Wu [ff, n] and Wd [n, ff] in their blo
     h = swiglu(Wg x, Wu x),  row = Wd h,  swiglu(g, u) = g / (1 + e^-g) * u
 
 x and h are int8 with a scale for 32 values (include/activation.cuh), x once for each token. Each 32 values of a weight
-row are int8 codes and one exact scale, or two of 16 values. With exact integer dots and every operation rounded to FP32:
+row are int8 codes and one exact scale, or two of 16 values. Dots are exact, and every operation is rounded to FP32:
 
     one scale:   acc = fma(d_w d_x, dot, acc)
     two scales:  acc = fma(d_x, fma(d_w1, dot1, d_w0 dot0), acc)
@@ -294,7 +294,8 @@ def prepare(
     """Inputs and workspaces for `launch`.
 
     x: float32 [tokens, n]; ids: int32 [tokens, top]; shape: the work shape, or one for gate and up and one for down,
-    None for the rule of `shape_for`; cuts: experts of each launch, see `cuts_of`. Raises StrataError for what does not fit.
+    None for the rule of `shape_for`; cuts: experts of each launch, see `cuts_of`.
+    Raises StrataError for what does not fit.
     """
     experts = placed.experts
     if path.operation != "expert_fused" or path.mode != experts.mode:

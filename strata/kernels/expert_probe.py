@@ -56,7 +56,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Probed:
-    """One kernel tried on a device. reason: why it cannot be used, empty when it can; notes: what was odd all the same."""
+    """One kernel tried on a device. reason: why it cannot be used, empty when it can; notes: what was odd."""
 
     form: str
     shape: int
