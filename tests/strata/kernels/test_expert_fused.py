@@ -10,7 +10,7 @@ import pytest
 from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_fused
-from strata.kernels.experts import EXPERT_MODES, Experts, Geometry
+from strata.kernels.experts import EXPERT_MODES, Experts, Geometry, place
 from strata.kernels.paths import PATHS
 from tests.strata.kernels.expert_small import Layer, differences, expected, fused, layer, same_bits
 
@@ -123,7 +123,7 @@ def test_the_checked_build_finds_nothing(checked: LanesExecutor, tier: int) -> N
 def test_again_on_the_same_buffers(lanes: LanesExecutor) -> None:
     """A second launch on used workspaces gives the same; that is what a benchmark repeats."""
     made = layer(MODE, tokens=30, experts=3, top=2)
-    placed = expert_fused.place(lanes, made.experts)
+    placed = place(lanes, made.experts)
     path = PATHS[f"expert_fused/{MODE}/sm80"]
     ready = expert_fused.prepare(lanes, path, placed, made.x, made.ids)
     first = ready.result(ready.launch())
