@@ -104,7 +104,9 @@ def run(
             found.checks += _baseline(found, memo, key, base, basis, data, second, pairs, some, whole)
     if settings.reps:
         with found.timed("timing"):
-            _time(found, data, ((path, first.out), (base, old.out if old else None)), executor, settings.reps, operations)
+            _time(
+                found, data, ((path, first.out), (base, old.out if old else None)), executor, settings.reps, operations
+            )
     return found
 
 
@@ -252,5 +254,3 @@ def _time(
         found.figures[f"device_{name}"] = said
     if "device_old" in found.figures:
         found.figures["device_ratio"] = found.figures["device_old"]["median"] / found.figures["device_new"]["median"]
-
-

@@ -29,6 +29,10 @@ def gates(figures: Mapping[str, Any], tokens: int) -> list[Check]:
         ("published rms", figures["new_rms_to_rounded"], RMS_TO_ROUNDED),
         ("published worst row", figures["new_worst_row_to_rounded"], WORST_ROW_TO_ROUNDED),
         ("published rms ratio", figures["new_rms_to_fp32"], RMS_RATIO * figures["old_rms_to_fp32"]),
-        ("published worst row ratio", figures["new_worst_row_to_fp32"], WORST_ROW_RATIO * figures["old_worst_row_to_fp32"]),
+        (
+            "published worst row ratio",
+            figures["new_worst_row_to_fp32"],
+            WORST_ROW_RATIO * figures["old_worst_row_to_fp32"],
+        ),
     ]
     return [holds(name, bool(got <= most), f"{got:.4g}, expected at most {most:.4g}") for name, got, most in rows]

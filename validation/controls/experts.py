@@ -341,6 +341,4 @@ AROUND: tuple[tuple[str, str, str, str, Spoiled], ...] = (
 def around() -> Iterator[Control]:
     """Faults of the router and of combining."""
     for name, operation, recipe, check, spoil in AROUND:
-        yield Control(
-            f"{operation}/{name}", partial(_around, recipe, operation, spoil, check), f"EXCEEDS by {check}"
-        )
+        yield Control(f"{operation}/{name}", partial(_around, recipe, operation, spoil, check), f"EXCEEDS by {check}")

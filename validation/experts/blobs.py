@@ -53,7 +53,9 @@ def _matrix(stream: Stream, kind: Weights, expert: int, form: str, count: int) -
         known = golden_blocks(form)
         return np.ascontiguousarray(known[stream.child("which").below(len(known), count)]).reshape(-1)
     data = stream.child("bytes").octets((count, made.nbytes))
-    data[:, :_SCALE_BYTES] = _scales(stream.child("scale"), kind, expert, form, count).astype("<u2").view(np.uint8).reshape(-1, 2)
+    data[:, :_SCALE_BYTES] = (
+        _scales(stream.child("scale"), kind, expert, form, count).astype("<u2").view(np.uint8).reshape(-1, 2)
+    )
     return data.reshape(-1)
 
 
@@ -81,4 +83,3 @@ def _halves(mantissa: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     """uint16: bits of mantissa / 2**10 * 2**exponent, mantissa in 2**10..2**11-1; rounded once where subnormal."""
     powers = np.array([power_of_two(int(e)) for e in range(-40, 16)])
     return (mantissa / _MANTISSA * powers[exponent + 40]).astype(np.float16).view(np.uint16)
-

@@ -201,5 +201,3 @@ def relative(name: str, got: np.ndarray, want: np.ndarray) -> dict[str, float | 
     rms = float(np.sqrt(np.square(off).sum() / np.square(want / scale).sum()))
     worst = float((off.max(axis=1)[known] / largest[known]).max())
     return {f"rms_to_{name}": rms, f"worst_row_to_{name}": worst}
-
-

@@ -77,7 +77,9 @@ class Row:
     verdict: str
 
 
-def setting(pair: str, seed: int = 1, n: int = N, ff: int = FF, tokens: int = TOKENS, values: Values = Values.BELL) -> Setting:
+def setting(
+    pair: str, seed: int = 1, n: int = N, ff: int = FF, tokens: int = TOKENS, values: Values = Values.BELL
+) -> Setting:
     """An expert of random blocks with plain scales, and tokens."""
     gate_up, down = mode_formats(pair)
     stream = Stream.of(seed, "expert faults", pair)

@@ -50,9 +50,7 @@ def outcome(got: Routed) -> Outcome:
     if got.slot is not None and got.source is not None and got.offsets is not None:
         grouping = Grouping(got.slot, got.source, got.offsets)
     status = got.status
-    return Outcome(
-        got.rows, got.witnesses, got.guards_ok, got.ignored, got.gate, got.up, h, grouping, status
-    )
+    return Outcome(got.rows, got.witnesses, got.guards_ok, got.ignored, got.gate, got.up, h, grouping, status)
 
 
 def _run_fused(executor: Executor, path: Path, inputs: Inputs, shape: int | None, trace: bool) -> Outcome:
@@ -119,4 +117,3 @@ OPERATIONS: Mapping[str, ExpertOperation] = {
         refuses_strays=True,
     ),
 }
-
