@@ -200,6 +200,11 @@ def _swapped(x: np.ndarray) -> np.ndarray:
     return x
 
 
+def _minus(made: Outcome, inputs: Inputs) -> np.ndarray:
+    """-0 in the rows of ids that name nobody."""
+    return np.where(inputs.named[..., None], made.out, np.float32(-0.0))
+
+
 #: fault, the check that must refuse it, case, what is wrong.
 ROWS: tuple[tuple[str, str, ExpertCase, Wrong], ...] = (
     ("zeros", "bound", CASE, _set(np.s_[:], 0)),
@@ -234,7 +239,7 @@ ROWS: tuple[tuple[str, str, ExpertCase, Wrong], ...] = (
     ("rows of other tokens", "grouping", CASE, _grouping(source=_swapped)),
     ("first rows shifted", "grouping", CASE, _grouping(offsets=lambda at: np.roll(at, 1))),
     ("ignored pairs not counted", "ignored", STRAY, _with(ignored=lambda made, inputs: 0)),
-    ("rows of nobody -0", "nobody's rows", STRAY, _with(out=lambda made, inputs: np.where(inputs.named[..., None], made.out, np.float32(-0.0)))),
+    ("rows of nobody -0", "nobody's rows", STRAY, _with(out=_minus)),
     ("broken tokens give zeros", "broken rows", BROKEN, _with(out=lambda made, inputs: np.nan_to_num(made.out))),
     ("broken blocks not counted", "lost x", BROKEN, _with(lost=lambda made, inputs: (0, *made.lost[1:]))),
     ("broken h not counted", "lost h", BROKEN, _with(lost=lambda made, inputs: (made.lost[0], 0, made.lost[2]))),

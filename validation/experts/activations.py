@@ -15,7 +15,8 @@ _ZERO_TOKEN = 77
 _DECADES = (-15, 15)
 #: OUTLIERS: one channel in so many, larger by this power of two.
 _CHANNELS, _OUTLIER = 97, 10
-#: TINY: in every second token alone, else beside others; exponents of the largest value of a block. The reciprocal of 127 / amax overflows below 2**-121.
+#: TINY: in every second token alone, else beside others; exponents of the largest value of a block. The reciprocal of
+#: 127 / amax overflows below 2**-121.
 _TINY = (-149, -140, -127, -125, -122, -121, -120, -119)
 
 

@@ -1,7 +1,7 @@
 """Experts' bytes: `[gate | up | down]` rows of blocks, with scales chosen by a recipe and all else random.
 
-Random bytes are valid blocks of every format here: each index is in the range of its codebook. Only the FP16 scale at the
-beginning of a block has to be set.
+Random bytes are valid blocks of every format here: each index is in the range of its codebook. Only the FP16 scale at
+the beginning of a block has to be set.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import numpy as np
 
 from strata.formats import FORMATS
 from validation.draws import Stream, power_of_two
-from validation.experts.recipes import Weights
 from validation.experts.golden import blocks as golden_blocks
+from validation.experts.recipes import Weights
 
 #: Exponent of the smallest scale of PLAIN: weights then have a size of about 2**-5, and outputs of about 1.
 PLAIN = {"iq3_s": -12, "iq4_xs": -15, "iq4_nl": -13, "q2_0": -8}

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-
 from strata.executors.base import Executor, Kernel
 from strata.kernels import expert_decode, expert_fused, expert_mmq
 from strata.kernels.experts import Experts, Geometry, PlacedExperts, Routed, place
@@ -61,7 +60,8 @@ def _run_fused(executor: Executor, path: Path, inputs: Inputs, shape: int | None
 
 
 def _cuts(experts: int, shape: int | None) -> list[tuple[int, int]] | None:
-    """Experts of each launch: as the path has it, but for a forced work shape in parts like those of the published test."""
+    """Experts of each launch: as the path has it, but for a forced work shape in parts like those of the published
+    test."""
     edges = sorted({0, min(1, experts), min(20, experts), experts})
     return None if shape is None else list(pairwise(edges))
 
