@@ -70,16 +70,16 @@ def _scales(stream: Stream, kind: Weights, expert: int, form: str, count: int) -
         # Ordinary scales among the special ones: else every output is decided by the largest alone.
         special = np.array(EXTREMES, np.uint16)[stream.child("which").below(len(EXTREMES), count)]
         plain = _halves(mantissa, base + stream.child("exponent").below(3, count)) ^ sign
-        return np.where(stream.child("kind").below(2, count) == 0, special, plain)
+        return np.asarray(np.where(stream.child("kind").below(2, count) == 0, special, plain))
     if kind is Weights.FAINT:
         return (1 + stream.child("faint").below(_LARGEST_SUBNORMAL, count)).astype(np.uint16) ^ sign
     low, high = _DECADES
     exponent = base + low + expert % _SHIFTS + stream.child("exponent").below(high - low + 1, count)
     flip = np.uint16((expert // _SHIFTS % 2) << 15)
-    return _halves(mantissa, exponent) ^ sign ^ flip
+    return np.asarray(_halves(mantissa, exponent) ^ sign ^ flip)
 
 
 def _halves(mantissa: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     """uint16: bits of mantissa / 2**10 * 2**exponent, mantissa in 2**10..2**11-1; rounded once where subnormal."""
     powers = np.array([power_of_two(int(e)) for e in range(-40, 16)])
-    return (mantissa / _MANTISSA * powers[exponent + 40]).astype(np.float16).view(np.uint16)
+    return np.asarray((mantissa / _MANTISSA * powers[exponent + 40]).astype(np.float16).view(np.uint16))

@@ -173,7 +173,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     console.print(
         f"{len(found)} rows; worst: a row's largest error over its largest value; differ: outputs with other bits. "
         f"{sum(row.verdict == CAUGHT for row in found)} caught, "
-        f"{sum(row.verdict == LEGAL for row in found)} legal; of those caught the usual limits let {len(through)} through."
+        f"{sum(row.verdict == LEGAL for row in found)} legal; of those caught usual limits let {len(through)} pass."
     )
     for row in wrong:
         console.print(f"{row.name} on {row.pair}: {row.verdict or 'nothing'}, which it should not be", style="red")

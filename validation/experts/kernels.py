@@ -44,7 +44,8 @@ def outcome(got: Routed) -> Outcome:
     """What the runner looks at of a run."""
     h = None
     if got.h_codes is not None and got.h_scales is not None:
-        h = Codes(*(x.reshape(-1, x.shape[-1]) for x in (got.h_codes, got.h_scales)))
+        q, scale = (x.reshape(-1, x.shape[-1]) for x in (got.h_codes, got.h_scales))
+        h = Codes(q, scale)
     grouping = None
     if got.slot is not None and got.source is not None and got.offsets is not None:
         grouping = Grouping(got.slot, got.source, got.offsets)

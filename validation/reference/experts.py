@@ -6,7 +6,8 @@ x and h are int8 codes with one scale for 32. The contract of the arithmetic, fl
 operation:
 
 - quantise 32 values: `amax` the largest magnitude, `inv = 127 / amax`, `code = rint(v * inv)`, ties to even,
-  `d = amax / 127`. Where 127 / amax is infinite the block counts as zeros; where a value is not finite the codes are 0 and d is NaN.
+  `d = amax / 127`. Where 127 / amax is infinite the block counts as zeros; where a value is not finite the codes are 0
+  and d is NaN.
 - product, over blocks of 32 in the order of K, from acc = +0, each `dot` an exact integer:
   scale for 32: `acc = fma(d_w * d_x, dot, acc)`; for 16: `acc = fma(d_x, fma(d_w1, dot1, d_w0 * dot0), acc)`.
 - SwiGLU: `gate / (1 + exp2(gate * -log2(e))) * up`, left to right, with the project's exp2.
@@ -58,7 +59,7 @@ class Weights:
     @property
     def per_block(self) -> int:
         """Scales of 32 values: 1 or 2."""
-        return self.scale.shape[1] * BLOCK // self.q.shape[1]
+        return int(self.scale.shape[1] * BLOCK // self.q.shape[1])
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def fma(a: Array, b: Array, c: Array) -> Array:
         broken = np.isnan(out)
         if broken.any():
             out[broken] = NAN.view(np.float32)
-    return out
+    return np.asarray(out)
 
 
 def quantise(x: Array) -> Codes:
