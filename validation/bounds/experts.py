@@ -65,17 +65,18 @@ def product(w: Weights, x: Array) -> Bounded:
     right = whole.reshape(len(whole), -1, width).transpose(1, 2, 0)
     left = x.reshape(len(x), -1, width).transpose(1, 0, 2)
     total, rounding, size = (np.zeros((len(x), len(whole))) for _ in range(3))
-    for block in range(left.shape[0] // w.per_block):
-        first = left[w.per_block * block] @ right[w.per_block * block]
-        term = first
-        if w.per_block == 2:
-            term = first + left[2 * block + 1] @ right[2 * block + 1]
-            rounding += np.abs(first)
-        total = total + term
-        rounding += np.abs(term) + np.abs(total)
-        size += np.abs(left[w.per_block * block]) @ np.abs(right[w.per_block * block])
-        if w.per_block == 2:
-            size += np.abs(left[2 * block + 1]) @ np.abs(right[2 * block + 1])
+    with np.errstate(invalid="ignore"):  # a kernel whose own codes are not finite has no value to be near
+        for block in range(left.shape[0] // w.per_block):
+            first = left[w.per_block * block] @ right[w.per_block * block]
+            term = first
+            if w.per_block == 2:
+                term = first + left[2 * block + 1] @ right[2 * block + 1]
+                rounding += np.abs(first)
+            total = total + term
+            rounding += np.abs(term) + np.abs(total)
+            size += np.abs(left[w.per_block * block]) @ np.abs(right[w.per_block * block])
+            if w.per_block == 2:
+                size += np.abs(left[2 * block + 1]) @ np.abs(right[2 * block + 1])
     scale = np.abs(x).max(axis=1, initial=0.0)[:, None]
     blocks = x.shape[1] // BLOCK
     floor = 3 * blocks * SUBNORMAL * (_DOT + scale)

@@ -154,7 +154,8 @@ def expert(gate: Weights, up: Weights, down: Weights, x: Codes) -> Rows:
 
 def values(codes: Codes) -> Array:
     """float64 [rows, k]: what the codes stand for, exactly."""
-    return codes.q.astype(np.float64) * np.repeat(codes.scale.astype(np.float64), BLOCK, axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(codes.q.astype(np.float64) * np.repeat(codes.scale.astype(np.float64), BLOCK, axis=1))
 
 
 def weights(w: Weights) -> Array:
