@@ -16,12 +16,12 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
-from validation import fuzz, ledger_command, parity, profiles, soak, static
+from validation import fuzz, kinds, ledger_command, parity, profiles, soak, static
 from validation.controls import proof
+from validation.experts import faults
 from validation.memory import command as memory_command
 from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
-from validation.recipes import RECIPES
 from validation.record import recording, verify_command
 from validation.report import command as report_command
 from validation.settings import PREDICT
@@ -31,6 +31,7 @@ LOG_WIDTH = 140
 #: Commands that a module carries out: its `add_arguments` and `run`, its docstring for --help; and a line on each.
 _COMMANDS: dict[str, tuple[Any, str]] = {
     "fuzz": (fuzz, "random configurations, infinities and NaN among them, compared bit for bit"),
+    "faults": (faults, "known faults of expert kernels, and which limits let them through"),
     "static": (static, "registers, shared memory, spills and instructions"),
     "soak": (soak, "many healthy runs of small cases with fresh seeds: is there a false alarm?"),
     "ledger": (ledger_command, "how much of their bounds the kernels use"),
@@ -136,7 +137,7 @@ def _list(command: str, console: Console) -> int:
     else:
         table.add_column("recipe", no_wrap=True)
         table.add_column("why")
-        for recipe in RECIPES.values():
+        for recipe in kinds.recipes_of_all().values():
             table.add_row(recipe.name, recipe.motivation)
     console.print(table)
     return 0

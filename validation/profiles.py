@@ -9,9 +9,12 @@ from strata.executors.base import StrataError
 from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS
+from validation import kinds
 from validation.cases import Case
+from validation.experts import plan as expert_plan
+from validation.experts.case import AnyCase, ExpertCase
 from validation.pools import EDGE_WIDTHS
-from validation.recipes import find, of_operation
+from validation.recipes import of_operation
 from validation.runner import Job
 
 PROFILES = ("quick", "standard", "full")
@@ -40,11 +43,18 @@ _CAPTURED_QUERIES = {"quick": 48, "standard": 256, "full": 1 << 20}
 
 @dataclass(frozen=True)
 class Entry:
-    """A case of a profile. modes: those it is run in, None for all; flavor: build on lanes, None by size."""
+    """A case of a profile. modes, operations: those it is run in, None for all that take it; flavor: build on lanes,
+    None by size."""
 
-    case: Case
+    case: AnyCase
     modes: tuple[str, ...] | None = None
     flavor: str | None = None
+    operations: tuple[str, ...] | None = None
+
+    def takes(self, path: Path) -> bool:
+        """Whether the case is one of a path's."""
+        chosen = self.operations is None or path.operation in self.operations
+        return chosen and (self.modes is None or path.mode in self.modes) and fits(self.case, path)
 
 
 def _small(recipe: str, seed: int, page_size: int, queries: int = _SMALL[1]) -> Case:
@@ -122,6 +132,20 @@ def pack_entries(seed: int, profile: str) -> list[Entry]:
     return [*(Entry(case) for case in cases), Entry(large, ("q4_0",))]
 
 
+def entries(seed: int, profile: str, paths: Sequence[Path]) -> list[Entry]:
+    """The cases that a profile has for some paths, by the kinds of data that they take."""
+    found = {kinds.of_path(path) for path in paths}
+    planned: list[Entry] = []
+    if "prompt_attention" in found:
+        planned += LISTS[profile](seed)
+    if "kv_pack" in found:
+        planned += pack_entries(seed, profile)
+    for kind in kinds.ROUTED:
+        if kind in found:
+            planned += [Entry(*one) for one in expert_plan.LISTS[kind](seed, profile)]
+    return planned
+
+
 def captured(seed: int, layers: Sequence[int], tokens: int, heads: tuple[int, int], profile: str) -> list[Entry]:
     """Cases of every captured layer over all its tokens, packed by our kernel and by the `gguf` package.
 
@@ -135,10 +159,12 @@ def captured(seed: int, layers: Sequence[int], tokens: int, heads: tuple[int, in
     ]
 
 
-def fits(case: Case, path: Path) -> bool:
-    """Whether a case says something about a path: same operation, and a packer that has its formats."""
-    if (path.operation == "kv_pack") != (find(case.recipe).operation == "kv_pack"):
+def fits(case: AnyCase, path: Path) -> bool:
+    """Whether a case says something about a path: data of its kind, and a packer that has its formats."""
+    if kinds.of_path(path) != kinds.find(case.recipe).operation:
         return False
+    if isinstance(case, ExpertCase):
+        return True
     return case.option("packer", "") != "gguf" or "q4_0" in MODE_FORMATS[path.mode]
 
 
@@ -149,10 +175,10 @@ def plan(paths: Sequence[Path], entries: Sequence[Entry], lanes: bool) -> list[J
     """
     jobs = []
     for index, entry in enumerate(entries):
-        small = entry.case.context <= _SMALL[0]
+        small = isinstance(entry.case, Case) and entry.case.context <= _SMALL[0]
         flavor = entry.flavor or ("checked" if small else "fast")
         for path in sorted(paths, key=lambda path: (path.operation, path.mode)):
-            if fits(entry.case, path) and (entry.modes is None or path.mode in entry.modes):
+            if entry.takes(path):
                 jobs.append(Job(entry.case, path, flavor, index if lanes and index % 2 else None))
     if not jobs:
         raise StrataError("no planned case fits the selected paths, expected recipes and paths of one operation")
@@ -173,7 +199,7 @@ def record_plan(paths: Sequence[Path], profile: str, seed: int, lanes: bool = Fa
 
 def with_recipe(entries: Sequence[Entry], name: str) -> list[Entry]:
     """The entries of one recipe; where a profile has none, its first case made with that recipe."""
-    recipe = find(name)
+    recipe = kinds.find(name)
     own = [entry for entry in entries if entry.case.recipe == name]
-    alike = [entry for entry in entries if find(entry.case.recipe).operation == recipe.operation]
+    alike = [entry for entry in entries if kinds.find(entry.case.recipe).operation == recipe.operation]
     return own or [replace(entry, case=replace(entry.case, recipe=name)) for entry in alike[:1]]

@@ -9,8 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-#: Modes in the order in which the project lists them.
+#: Modes of attention and of packing in the order in which the project lists them.
 MODES = ("fp16", "int8", "k8v4", "q4_0")
+#: Formats of gate and up, and of down, whose experts the grouped paths compute; a mode is `gate_up/down`.
+GATE_UP = ("iq3_xxs", "iq3_s", "iq4_xs", "iq2_xxs", "iq2_xs", "iq2_s")
+DOWN = ("iq4_nl", "q2_0")
+EXPERT_MODES = tuple(f"{gate_up}/{down}" for gate_up in GATE_UP for down in DOWN)
+#: Operations on experts, and what comes before and after them.
+EXPERTS = ("expert_fused", "expert_mmq", "expert_decode")
+AROUND = ("router", "combine")
 
 
 @dataclass(frozen=True)
@@ -50,13 +57,20 @@ class Limits:
 _SPILLS = {"prompt_attention/k8v4/sm80": 16}
 
 
-def limits(path: Path) -> Limits:
-    """The limits of a path.
+#: Entries whose work is an integer matrix product; the others of expert paths have no matrix instruction.
+_PRODUCTS = ("expert_gate_up", "expert_down", "expert_mmq")
+_ASYNC = ("LDGSTS", "LDGDEPBAR")
+
+
+def limits(path: Path, entry: str = "") -> Limits:
+    """The limits of a path's kernel; entry: which of several, where they differ.
 
     sm75: Turing has 64 KiB of shared memory a block, no cp.async (LDGSTS) and no m16n8k16; its one FP16 matrix
     instruction with FP32 sums is m16n8k8 (HMMA.1688). sm80: 99 KiB, what compute capability 8.6 and 8.9 give a
     block. simt: no matrix instruction at all, and 48 KiB, what any card gives without being asked.
     """
+    if path.operation in EXPERTS:
+        return _expert_limits(path, entry)
     if path.tier == "sm75":
         return Limits(64 << 10, 0, (7,), ("HMMA.1688.F32",), ("LDGSTS", "LDGDEPBAR", "HMMA.16816", "HMMA.884"))
     spills = _SPILLS.get(path.name, 0)
@@ -65,7 +79,20 @@ def limits(path: Path) -> Limits:
     return Limits(48 << 10, spills, (7, 8, 9, 10, 12), (), ("HMMA", "IMMA", "LDGSTS"))
 
 
+def _expert_limits(path: Path, entry: str) -> Limits:
+    """Integer products: m8n8k16 (IMMA.8816) on Turing, m16n8k32 or, for a scale of 16 values, m16n8k16 later."""
+    if entry not in _PRODUCTS:
+        return Limits(48 << 10, 0, (7, 8, 9, 10, 12), (), ("HMMA", "IMMA", "LDGSTS"))
+    if path.tier == "sm75":
+        return Limits(64 << 10, 0, (7,), ("IMMA.8816.S8.S8",), (*_ASYNC, "HMMA", "IMMA.16"))
+    return Limits(99 << 10, 0, (8, 9, 10, 12), ("IMMA.168", "LDGSTS"), ("HMMA", "IMMA.8816"))
+
+
 def _table() -> dict[str, Path]:
+    return {path.name: path for path in (*_attention(), *_experts())}
+
+
+def _attention() -> list[Path]:
     rows: list[Path] = []
     for mode in MODES:
         base = Path("decode_attention", mode, "simt", 60)
@@ -73,7 +100,18 @@ def _table() -> dict[str, Path]:
         rows.append(Path("prompt_attention", mode, "sm75", 75, base.name))
         rows.append(Path("prompt_attention", mode, "sm80", 80, base.name))
         rows.append(Path("kv_pack", mode, "simt", 60))
-    return {path.name: path for path in rows}
+    return rows
+
+
+def _experts() -> list[Path]:
+    """A fused path replaces the older kernels of its own tier, which have the same instructions."""
+    rows: list[Path] = []
+    for mode in EXPERT_MODES:
+        for tier, capability in (("sm75", 75), ("sm80", 80)):
+            base = Path("expert_mmq", mode, tier, capability)
+            rows += [base, Path("expert_fused", mode, tier, capability, base.name)]
+        rows.append(Path("expert_decode", mode, "simt", 61))
+    return rows + [Path(operation, "fp32", "simt", 60) for operation in AROUND]
 
 
 PATHS: dict[str, Path] = _table()

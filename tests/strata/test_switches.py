@@ -28,6 +28,11 @@ def test_the_table_is_what_is_documented() -> None:
         "STRATA_PREFILL_REPEAT_LOAN",
         "STRATA_PREFILL_REPEAT_MIN_TOKENS",
         "STRATA_VERIFY_RECLAIM",
+        "STRATA_PF_FUSED",
+        "STRATA_PF_FUSED_NATIVE",
+        "STRATA_PF_FUSED_NATIVE_SM75",
+        "STRATA_PF_FUSED_NATIVE_SM75_ADAPTIVE",
+        "STRATA_PF_FUSED_TILE",
     }
     for name, switch in SWITCHES.items():
         assert name == switch.name

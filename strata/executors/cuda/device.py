@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.base import POISON_OUTPUT, Argument, ExecutorUnavailable, Image, Kernel, LaunchError, Witness
+from strata.executors.base import (
+    POISON_OUTPUT,
+    Argument,
+    Buffer,
+    ExecutorUnavailable,
+    Image,
+    Kernel,
+    LaunchError,
+    Witness,
+)
 from strata.executors.cuda import images
 from strata.executors.cuda.buffer import CudaBuffer
 from strata.executors.cuda.card import Card
@@ -75,9 +84,11 @@ class CudaExecutor:
         buffer.fill(poison)
         return buffer
 
-    def launch(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument]) -> Witness:
+    def launch(
+        self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
+    ) -> Witness:
         """Run `kernel` to its end. Raises LaunchError when the card refuses or faults, TypeError for an argument
-        that is no buffer of this executor, None or NumPy scalar."""
+        that is no buffer of this executor, None or NumPy scalar. A card does not look at `reached`."""
         if len(grid) != 3 or min(grid) < 1:
             raise LaunchError(f"{kernel.label}: grid {grid} must be three numbers of 1 or more")
         loaded = self._load(kernel)
@@ -96,6 +107,21 @@ class CudaExecutor:
             shared_bytes=kernel.shared_bytes,
             blocks_run=math.prod(grid),
         )
+
+    def attributes(self, kernel: Kernel) -> dict[str, int]:
+        """What the card and its driver say of a loaded kernel: `capability`; `threads`, the most of a block;
+        `local_bytes` of a thread; `shared_limit` of a block; `resident`, the blocks of a multiprocessor."""
+        function = self._load(kernel).function
+        occupancy = self._card.cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor
+        with self._card.using(f"counting resident blocks of {kernel.label}"):
+            resident = occupancy(function.kernel.ptr, kernel.block, kernel.shared_bytes)
+        return {
+            "capability": self._card.capability,
+            "threads": int(function.max_threads_per_block),
+            "local_bytes": int(function.local_size_bytes),
+            "shared_limit": self._card.shared_limit,
+            "resident": int(resident),
+        }
 
     def time_launches(self, fn: Callable[[], object], reps: int) -> list[float]:
         """Milliseconds of device time for each of `reps` calls of `fn`, by CUDA events.
