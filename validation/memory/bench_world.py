@@ -52,7 +52,7 @@ class Sizes:
 def real_sizes() -> Sizes:
     """What a card is tried with: experts of 2,176,000 bytes and others, LEND 1,400 of 2,048 MiB, a head of 417 MiB."""
     blobs = tuple(blob_bytes(WIDTH, EXPERT_WIDTH, FORMATS[one], FORMATS[two]) for one, two in PAIRS)
-    return Sizes(blobs, 340, 2048 * MIB, 64 * MIB, 1400, 417 * MIB, 2000, ModelShape(), 128)
+    return Sizes(blobs, 400, 2048 * MIB, 64 * MIB, 1400, 417 * MIB, 2000, ModelShape(), 128)
 
 
 def small_sizes() -> Sizes:

@@ -224,7 +224,7 @@ def phases(world: BenchWorld) -> Figures:
 
 
 def killed(world: BenchWorld, fake: bool) -> Figures:
-    """A process is killed in the middle of LEND, RECLAIM or a prompt: nothing stays on the card, the next one starts."""
+    """A process is killed in LEND, RECLAIM or a prompt: nothing stays on the card, and the next one starts."""
     free = world.driver.mem_info()[0]
     draw = random.Random(5)
     waited = 0.0

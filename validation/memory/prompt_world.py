@@ -153,7 +153,7 @@ class PromptWorld(World):
         """While decoding everything is there, graphs read it, and the cache has its decode size."""
         if self.resources.absent:
             return [f"resources {self.resources.absent} are absent while decoding"]
-        read = self.graph.launch()
+        read = np.asarray(self.graph.launch())
         whole = np.concatenate([content(part.name) for part in self.parts])
         found = [] if np.array_equal(read, whole) else ["a graph that was captured before reads other bytes"]
         if self.cache.arena.pieces != DECODE_PIECES:
@@ -217,7 +217,7 @@ class AliasWorld(World):
         """While decoding the head is there and graphs read it."""
         if self.alias.phase is not HeadPhase.DECODE:
             return [f"phase {self.alias.phase}, expected DECODE"]
-        same = np.array_equal(self.graph.launch(), self.content)
+        same = np.array_equal(np.asarray(self.graph.launch()), self.content)
         return [] if same else ["a graph that was captured before reads other bytes"]
 
     def ended(self) -> list[str]:
