@@ -19,6 +19,7 @@ from strata.gates.installed import InstalledGate
 from strata.gates.table import Table
 from strata.kernels.paths import PATHS
 from strata.memory import plan_command
+from strata.memory.settings import loan_settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,7 +55,8 @@ def doctor() -> int:
         _row("cache", f"NOT WRITABLE: {error}")
         cached = False
     asked = switches.read(os.environ)
-    for line in [*(f"{name}={value}" for name, value in asked.values.items()), *asked.problems]:
+    settings = [f"{name}={value}" for name, value in asked.values.items()]
+    for line in [*settings, *asked.problems, *loan_settings(asked)[1]]:
         _row("switches", line)
     available = [_report(name) for name in ("lanes", "cuda")]
     if cached and any(available):

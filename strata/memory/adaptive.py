@@ -92,12 +92,13 @@ class AdaptiveTier:
     def end_window(self) -> list[Swap]:
         """After a window: every `pace.every` of them begins a round, unless swaps are on their way. Raises Fatal."""
         self.windows += 1
-        if self.windows % self.pace.every or self._landing:
-            return []
-        return self.begin()
+        return [] if self.windows % self.pace.every else self.begin()
 
     def begin(self) -> list[Swap]:
-        """Decide a round and begin its swaps: demote, upload, and only then queue the copies. Raises Fatal."""
+        """Decide a round and begin its swaps: demote, upload, and only then queue the copies. Raises Fatal.
+
+        Nothing while swaps are on their way.
+        """
         with self.cache.guard():
             if self._landing:
                 return []

@@ -16,6 +16,7 @@ from strata.memory.chunks import KEEP_SLOTS, OWN_CHUNK, lend_percent, own_chunk
 from strata.memory.pieces import cut, segment_bytes
 from strata.memory.prompt_plan import MOST_CHUNK, PromptPlan, prompt_plan
 from strata.memory.rejections import Setup, alias_rejections, loan_rejections
+from strata.memory.resources import DEPENDENCIES, closure
 from strata.memory.shapes import MiB, ModelShape
 
 #: Granularity of physical memory on the cards that were seen, bytes.
@@ -44,7 +45,8 @@ class Asked:
     """What to plan for. kv: a mode of the KV pool; dense: bytes of dense weights, None for the estimate; reserve_mib:
     None for the default, which alone a small card lowers; pinned: share of the experts in page-locked memory;
     segment_mib: of the pieces that memory is lent in; mtp: whether there is a draft layer; stream_kv: K and V stay in
-    host memory, and the workspace holds one layer's while a chunk is read."""
+    host memory, and the workspace holds one layer's while a chunk is read; lent: resources that the loan takes, with
+    whatever depends on them."""
 
     shape: ModelShape = field(default_factory=ModelShape)
     context: int = 32_768
@@ -55,6 +57,7 @@ class Asked:
     segment_mib: int = 64
     mtp: bool = True
     stream_kv: bool = False
+    lent: tuple[str, ...] = ("V", "X", "D", "H")
 
     def __post_init__(self) -> None:
         if self.context < 1:
@@ -200,10 +203,11 @@ def _loan(asked: Asked, cache: CacheSize, nbytes: dict[str, int]) -> Way:
     if rejections:
         return Way("loan", "with the loan", 0, None, rejections[0].sentence)
     piece = segment_bytes(asked.segment_mib, GRANULARITY)
-    grown = sum(nbytes[key] for key in "HXDV") // piece * piece
-    return _way(
-        asked, "loan", "with the loan", cache.slots * asked.shape.max_blob + grown, "all slots, and what H X D V take"
-    )
+    gone = closure(asked.lent, DEPENDENCIES)
+    lent = [key for key in nbytes if key in gone]
+    grown = sum(nbytes[key] for key in lent) // piece * piece
+    note = f"all slots, and what {' '.join(lent)} take"
+    return _way(asked, "loan", "with the loan", cache.slots * asked.shape.max_blob + grown, note)
 
 
 def _alias(asked: Asked, cache: CacheSize, nbytes: dict[str, int]) -> Way:

@@ -1,14 +1,20 @@
-"""`strata memory plan`: what fits on a card that need not be here. Status 0 when a prompt can be read, 1 when not."""
+"""`strata memory plan`: what fits on a card that need not be here. Status 0 when a prompt can be read, 1 when not.
+
+The loan is planned with what the STRATA_PREFILL switches lend, or with all of it when they are off.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from decimal import Decimal
 
+from strata import switches
 from strata.executors.base import StrataError
 from strata.memory import plan_text
 from strata.memory.plan import SYSTEM, Asked, Card, memory_plan
+from strata.memory.settings import loan_settings
 from strata.memory.shapes import ModelShape
 
 _UNITS = {
@@ -80,6 +86,7 @@ def run(chosen: argparse.Namespace) -> int:
         segment_mib=whole_mib("--segment", chosen.segment),
         mtp=chosen.mtp != "none",
         stream_kv=chosen.stream_kv,
+        lent=loan_settings(switches.read(os.environ))[0].lent or Asked.lent,
     )
     plan = memory_plan(Card(total, free, chosen.free is None), asked)
     print(plan_text.as_json(plan, prompt) if chosen.json else plan_text.text(plan, prompt))

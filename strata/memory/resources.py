@@ -6,13 +6,21 @@ holds H's address in its window graphs; the draft graphs G hold addresses of X, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from strata.executors.base import StrataError
 
 #: Names of the reference model's resources, with what each depends on.
 DEPENDENCIES = {"H": (), "X": (), "D": ("H",), "V": ("H",), "G": ("X", "D", "V")}
+
+
+def closure(names: Iterable[str], needs: Mapping[str, Sequence[str]]) -> set[str]:
+    """The names and everything that cannot stay without them. needs: what each depends on."""
+    gone = set(names)
+    while more := {name for name, on in needs.items() if name not in gone and gone & set(on)}:
+        gone |= more
+    return gone
 
 
 class Resource(Protocol):
@@ -76,15 +84,11 @@ class ResourceGraph:
 
         Raises StrataError for an unknown name.
         """
-        gone = set(names)
-        if not gone <= set(self._by_name):
-            raise StrataError(f"resources {sorted(gone - set(self._by_name))}: expected some of {list(self._by_name)}")
-        found = []
-        for resource in self._order:
-            if resource.name in gone or gone & set(resource.needs):
-                gone.add(resource.name)
-                found.append(resource)
-        return found
+        unknown = sorted(set(names) - set(self._by_name))
+        if unknown:
+            raise StrataError(f"resources {unknown}: expected some of {list(self._by_name)}")
+        gone = closure(names, {resource.name: resource.needs for resource in self._order})
+        return [resource for resource in self._order if resource.name in gone]
 
     def release(self, names: Iterable[str]) -> list[str]:
         """Release them and their dependents, dependents first; what is absent is passed over. Returns the names.

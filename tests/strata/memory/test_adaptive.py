@@ -39,6 +39,18 @@ def test_a_round_against_brute_force(counts: list[int], resident: list[bool], ba
     assert decide(usage, np.array(resident), np.array(barred), EXPERTS, pace) == expected
 
 
+def test_equal_counts_go_by_row_in_large_layers_too() -> None:
+    """A sort that is not stable keeps the order of short arrays by chance."""
+    usage = np.array([row * 7 % 3 for row in range(512)], float)
+    resident = np.arange(512) % 2 == 0
+    swaps = decide(usage, resident, np.zeros(512, bool), 512, Pace(swaps=512, floor=0.5, margin=0.5))
+    misses = sorted((row for row in range(1, 512, 2) if usage[row] >= 0.5), key=lambda row: (-usage[row], row))
+    victims = sorted(range(0, 512, 2), key=lambda row: (usage[row], row))
+    partner = dict(zip(misses, victims, strict=False))
+    assert len(swaps) > 80
+    assert all(partner[swap.incoming] == swap.outgoing for swap in swaps)
+
+
 @pytest.mark.parametrize("decay", [0.0, 1.0, -0.5, 1.5, float("nan")])
 def test_a_decay_outside_0_to_1_is_refused(decay: float) -> None:
     with pytest.raises(StrataError, match="expected above 0 and below 1"):

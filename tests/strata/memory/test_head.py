@@ -69,12 +69,14 @@ def test_no_memory_is_allocated_for_a_request() -> None:
 
 
 def test_order_of_an_entry() -> None:
-    """The table says so before anything is unmapped, and the card is idle before; nothing is mapped twice."""
+    """The card is idle before the table changes and again before an unmap; the table says so before anything is
+    unmapped; nothing is mapped twice."""
     made = alias_engine()
     made.driver.log.clear()
     made.alias.enter(5000)
     log = made.driver.log
     table = next(k for k, call in enumerate(log) if call.name == "copy_in")
+    assert [call.name for call in log[:table]] == ["synchronize"]
     unmaps = [k for k, call in enumerate(log) if call.name == "unmap"]
     assert log[table].args[0] == made.cache.residency.address
     assert table < min(unmaps)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strata.memory.adaptive import AdaptiveTier, Pace
 from strata.memory.cache import ExpertCache
 from strata.memory.carve import bytes_needed
 from strata.memory.errors import Fatal, Refused
@@ -90,6 +91,25 @@ def test_the_table_says_so_before_the_memory_is_used() -> None:
     tail.lend(500_000, 5)
     assert [call.name for call in driver.log] == ["copy_in"]
     assert driver.log[0].args[0] == cache.residency.address
+
+
+def test_swaps_on_their_way_land_before_their_slots_are_lent() -> None:
+    """Else a copy would still be written into a slot of the workspace, and its row be promoted there."""
+    tail, cache, driver = loan()
+    tier = AdaptiveTier(cache, Pace(every=1))
+    resident = {row for row, _ in cache.residency.resident()}
+    tier.count([row for row in range(GEOMETRY.rows) if row not in resident for _ in range(9)])
+    tier.begin()
+    slots = {slot for _, slot in tier.pending}
+    region = tail.lend(1_500_000, 5)
+    assert slots & set(range(region.first, len(cache.slots)))
+    assert tier.pending == []
+    driver.fill(region.address, 0x5A, region.nbytes)
+    assert unsound(cache, driver) == []
+    cache.begin_window()
+    assert unsound(cache, driver) == []
+    tail.refill()
+    assert unsound(cache, driver) == []
 
 
 def test_another_region_hands_the_first_one_back() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
+from strata.memory.adaptive import AdaptiveTier, Pace
 from strata.memory.carve import Workspace
 from strata.memory.driver import Code, DriverError
 from strata.memory.errors import Fatal, Refused
@@ -103,7 +106,7 @@ def test_order_of_a_release_and_a_restore() -> None:
     for name in ("H", "X", "D", "V", "G"):
         resource = made.loan.resources[name]
         for verb in ("release", "restore"):
-            _spy(resource, verb, order, f"{verb} {name}")
+            _before(resource, verb, partial(order.append, f"{verb} {name}"))
     made.driver.log.clear()
     workspace = made.loan.begin(Prompt(5000))
     assert order == [f"release {name}" for name in "GVDXH"]
@@ -119,11 +122,41 @@ def test_order_of_a_release_and_a_restore() -> None:
     assert max(k for k, name in enumerate(names) if name == "unmap") < names.index("create")
 
 
-def _spy(resource: object, verb: str, order: list[str], line: str) -> None:
+def test_swaps_have_landed_before_anything_is_released() -> None:
+    made = engine(cold=False)
+    tier = AdaptiveTier(made.cache, Pace(every=1))
+    resident = {row for row, _ in made.cache.residency.resident()}
+    tier.count([row for row in range(made.cache.geometry.rows) if row not in resident for _ in range(9)])
+    tier.begin()
+    assert tier.pending
+    pending: list[int] = []
+    for name in ("G", "V", "H"):
+        _before(made.loan.resources[name], "release", lambda: pending.append(len(tier.pending)))
+    made.loan.begin(Prompt(5000))
+    assert pending == [0, 0, 0]
+    made.loan.end()
+    assert unsound(made.cache, made.driver) == []
+
+
+def test_the_cache_grows_no_further_than_the_reserve() -> None:
+    """Only the verifier is lent: its memory is less than a piece, so the cache stays as large as it is."""
+    made = engine(LoanSettings(elastic=True, repeat=True), cold=False)
+    made.loan.begin(Prompt(5000))
+    assert made.cache.arena.mapped_bytes == DECODE_PIECES * PIECE
+    assert made.driver.mem_info()[0] >= RESERVE
+    made.loan.end()
+    large = engine(cold=False)
+    large.loan.begin(Prompt(5000))
+    assert large.cache.arena.mapped_bytes > DECODE_PIECES * PIECE
+    assert large.driver.mem_info()[0] >= RESERVE
+
+
+def _before(resource: object, verb: str, act: Callable[[], None]) -> None:
+    """From now on `act` comes before that method of the resource."""
     method = getattr(resource, verb)
 
     def call() -> None:
-        order.append(line)
+        act()
         method()
 
     setattr(resource, verb, call)

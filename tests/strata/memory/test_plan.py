@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
+from strata.memory.arena import open_arena
+from strata.memory.cache import ExpertCache
 from strata.memory.carve import bytes_needed
 from strata.memory.chunks import OWN_MARGIN
-from strata.memory.plan import Asked, Card, MemoryPlan, memory_plan
+from strata.memory.fake import FakeCard, FakeDriver
+from strata.memory.geometry import ExpertGeometry
+from strata.memory.head import Head, HeadAlias, HeadPhase
+from strata.memory.loan import TailLoan
+from strata.memory.plan import GRANULARITY, Asked, Card, MemoryPlan, memory_plan
+from strata.memory.prompt_path import PromptPath
 from strata.memory.shapes import GiB, MiB, ModelShape
+from strata.memory.slots import uniform_slots
+from strata.memory.source import HostArena
 
 ASKED = st.builds(
     Asked,
@@ -59,6 +69,7 @@ def test_every_way_has_its_bytes(free: int, asked: Asked) -> None:
         if asked.mtp:
             lent = sum(term.nbytes for term in plan.terms if term.key in "HXDV")
             assert 0 <= plan.cache_bytes + lent - ways["loan"].lendable < asked.segment_mib * MiB
+            assert (ways["loan"].lendable - plan.cache_bytes) % (asked.segment_mib * MiB) == 0
             most = plan.cache_bytes - 128 * asked.shape.max_blob + asked.shape.head_bytes + 4 * MiB
             assert ways["alias"].lendable <= most
             assert most - ways["alias"].lendable < asked.segment_mib * MiB + 8 * MiB
@@ -136,3 +147,26 @@ def test_what_cannot_be_asked(sizes: dict[str, float], message: str) -> None:
 def test_more_free_than_there_is() -> None:
     with pytest.raises(StrataError, match="bytes free of a card of"):
         memory_plan(Card(GiB, GiB + 1), Asked())
+
+
+def test_the_plan_is_what_the_engine_then_has() -> None:
+    """A cache and a head opened with the planned sizes lend exactly the planned bytes, for the planned workspace."""
+    shape = ModelShape(layers=4, experts=100, vocab=20_000)
+    driver = FakeDriver(FakeCard(2 * GiB), GRANULARITY)
+    plan = memory_plan(Card(2 * GiB, 1700 * MiB), Asked(shape, context=2048, dense=0))
+    ways = {way.key: way for way in plan.ways}
+    source = HostArena(ExpertGeometry.uniform(4, 100, shape.max_blob), np.empty(shape.rows * shape.max_blob, np.uint8))
+    cache = ExpertCache(driver, source, uniform_slots(source.geometry, plan.cache.slots), 64 * MiB)  # not filled
+    head = Head(open_arena(driver, shape.head_bytes, 64 * MiB), np.zeros(shape.head_bytes, np.uint8))
+    tail = TailLoan(cache)
+    alias = HeadAlias(head, tail, PromptPath(driver, shape, 32_768))
+    assert plan.cache.slots > 128
+    assert alias.lendable() == ways["alias"].lendable
+    # The mapped part ends with the padding of its last piece, which the plan does not count on.
+    assert 0 <= tail.lendable(128) - (plan.cache.slots - 128) * shape.max_blob < GRANULARITY
+    workspace = alias.enter(2048)
+    assert alias.phase is HeadPhase.PROMPT
+    planned = ways["alias"].plan
+    assert planned is not None
+    assert (workspace.chunk, workspace.ring) == (planned.chunk, planned.ring)
+    alias.leave()

@@ -10,6 +10,13 @@ import pytest
 from strata import cli
 from strata.executors.base import StrataError
 from strata.memory.plan_command import number, share, size, whole_mib
+from strata.switches import SWITCHES
+
+
+@pytest.fixture(autouse=True)
+def _no_switches(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SWITCHES:
+        monkeypatch.delenv(name, raising=False)
 
 
 def run(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str, str]:
@@ -80,6 +87,18 @@ def test_a_reserve_that_was_lowered(capsys: pytest.CaptureFixture[str]) -> None:
     assert status == 0
     assert "lowered: the card only just fits" in out
     assert run(capsys, "--vram", "8GiB", "--free", "4760MiB", "--reserve", "700MiB")[0] == 1
+
+
+def test_the_switches_say_what_is_lent(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them: all of it. The master alone lends the verifier; the head takes what depends on it along."""
+    notes = {}
+    for names in ((), ("ELASTIC_LOAN",), ("ELASTIC_LOAN", "HEAD_LOAN"), ("ELASTIC_LOAN", "MTP_LOAN"), ("HEAD_LOAN",)):
+        with monkeypatch.context() as patch:
+            for name in names:
+                patch.setenv(f"STRATA_PREFILL_{name}", "1")
+            out = run(capsys, "--vram", "8GiB")[1]
+        notes[names] = re.search(r"with the loan: .* all slots, and what (.*) take", out)[1]  # type: ignore[index]
+    assert list(notes.values()) == ["H X D V", "V", "H D V", "X D V", "H X D V"]
 
 
 def test_without_a_draft_layer_there_is_no_loan(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,10 +9,22 @@ from strata.memory.adaptive import AdaptiveTier, Pace
 from strata.memory.errors import Fatal, Refused
 from strata.memory.fault_plan import Fail
 from strata.memory.lending import Lending
+from strata.memory.opening import open_cache
 from strata.memory.pattern import patterned
 from strata.memory.residency import MISS
 from strata.memory.resizing import Resizing
-from tests.strata.memory.caches import GEOMETRY, PIECE, PROFILE, assert_nothing_left, assert_sound, small_cache, watch
+from tests.strata.memory.caches import (
+    GEOMETRY,
+    PIECE,
+    PROFILE,
+    SOURCE,
+    assert_nothing_left,
+    assert_sound,
+    fake,
+    slots,
+    small_cache,
+    watch,
+)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "sized"])
@@ -112,6 +124,18 @@ def test_emptied_slots_are_not_filled_again_while_the_cache_is_small() -> None:
     resizing = Resizing(cache)
     resizing.shrink(6 * PIECE)
     assert [cache.admit(row) for row, _ in resizing.ledger] == [MISS] * len(resizing.ledger)
+    assert_sound(cache, driver)
+
+
+def test_empty_slots_that_are_not_mapped_are_not_admitted_to() -> None:
+    driver = fake()
+    cache = open_cache(driver, SOURCE, slots("uniform"), PROFILE[:2], PIECE)
+    resizing = Resizing(cache)
+    usable = resizing.shrink(PIECE).slots
+    assert [cache.admit(row) for row in PROFILE[2:]] == [*range(2, usable), *[MISS] * (GEOMETRY.rows - usable)]
+    assert_sound(cache, driver)
+    resizing.grow(1 << 40)
+    assert cache.admit(PROFILE[-1]) == usable
     assert_sound(cache, driver)
 
 
