@@ -6,7 +6,7 @@ On the card such a launch reads foreign bytes in silence, or loses the context.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from strata.executors.base import StrataError
 from strata.memory.driver import Graph
@@ -37,12 +37,13 @@ class BoundGraph:
         self._places = [(place, place.address) for place in places]
         self._check("captured")
 
-    def launch(self) -> object:
+    def launch(self) -> Any:
         """Launch it. Raises StaleGraph, with nothing launched, when a place moved or is absent, or it was destroyed."""
         self._check("launched")
         if self._graph is None:
             raise StaleGraph(f"graph {self.name} was destroyed, expected to be captured again before it is launched")
-        return self._graph.launch()
+        launched: Any = self._graph
+        return launched.launch()
 
     def destroy(self) -> None:
         """Drop the captured work; safe to repeat."""

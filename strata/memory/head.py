@@ -15,19 +15,21 @@ tried once more and is fatal then.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 
-import numpy as np
-
 from strata.executors.base import StrataError
-from strata.memory.arena import Arena
 from strata.memory.carve import Workspace, bytes_needed
 from strata.memory.chunks import KEEP_SLOTS, request_chunk
 from strata.memory.errors import Fatal, Refused, fatal_if_refused
 from strata.memory.loan import TailLoan
+from strata.memory.output_head import Head
 from strata.memory.prompt_path import PromptPath
 from strata.memory.prompt_plan import MOST_CHUNK, PromptPlan, prompt_plan
 from strata.memory.window import Piece, Window
+
+__all__ = ["Head", "HeadAlias", "HeadPhase"]
 
 #: Fresh tokens from which on the head is lent: the break-even lies between 513 and 2,048 (published medians).
 LEAST_FRESH = 1024
@@ -37,55 +39,6 @@ class HeadPhase(StrEnum):
     DECODE = "DECODE"
     PROMPT = "PROMPT"
     FAILED = "FAILED"
-
-
-class Head:
-    """The output head in device memory of its own. content: uint8, page-locked, what it must hold; address: of its
-    first byte, always the same. As a `Place` of graphs it is present while its bytes are there, all compared."""
-
-    name = "H"
-
-    def __init__(self, arena: Arena, content: np.ndarray) -> None:
-        """arena: with every piece mapped, for exactly these bytes. Loads them. Raises StrataError."""
-        if arena.total != content.nbytes or arena.mapped_bytes < content.nbytes:
-            raise StrataError(f"head of {content.nbytes} bytes in {arena.mapped_bytes} mapped of {arena.total}")
-        self.arena, self.content = arena, content
-        self.generation = 0
-        self._address = arena.base
-        self._present = False
-        self.load()
-
-    @property
-    def address(self) -> int:
-        return self.arena.base
-
-    @property
-    def present(self) -> bool:
-        return self._present
-
-    def lift(self) -> list[Piece]:
-        """Take all its memory out of its addresses. Raises DriverError with it mapped as before; Fatal."""
-        self._present = False
-        sizes = self.arena.sizes[: self.arena.pieces]
-        return [Piece(handle, size) for handle, size in zip(self.arena.lift(0), sizes, strict=True)]
-
-    def load(self) -> None:
-        """Write its bytes and compare every one on the card; address and bytes are then those it was captured with.
-
-        Raises DriverError, or StrataError for a byte that differs.
-        """
-        if self.address != self._address:
-            raise Fatal(f"the head is at {self.address:#x}, graphs were captured with {self._address:#x}")
-        driver = self.arena.driver
-        driver.copy_in(self.address, self.content)
-        found = driver.compare(self.address, self.content)
-        if not found.equal or found.compared != self.content.nbytes:
-            raise StrataError(
-                f"head: byte {found.offset} is {found.got:#04x}, expected {found.expected:#04x}; "
-                f"{found.compared} of {self.content.nbytes} bytes were compared"
-            )
-        self.generation += 1
-        self._present = True
 
 
 class HeadAlias:
@@ -268,20 +221,12 @@ class HeadAlias:
         if self.phase is not phase:
             raise Refused(f"phase {self.phase}: expected {phase}")
 
-    def _ends(self) -> _Ends:
-        return _Ends(self)
-
-
-class _Ends:
-    """Around a transition: a fatal end is remembered in the phase, and by the cache, which then refuses too."""
-
-    def __init__(self, alias: HeadAlias) -> None:
-        self._alias = alias
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, Fatal):
-            self._alias.phase = HeadPhase.FAILED
-            self._alias.cache.fatal = self._alias.cache.fatal or error
+    @contextmanager
+    def _ends(self) -> Iterator[None]:
+        """Around a transition: a fatal end is remembered in the phase, and by the cache, which then refuses too."""
+        try:
+            yield
+        except Fatal as error:
+            self.phase = HeadPhase.FAILED
+            self.cache.fatal = self.cache.fatal or error
+            raise

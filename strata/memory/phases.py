@@ -15,9 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
 
 from strata.executors.base import StrataError
 from strata.memory.carve import Workspace, bytes_needed
@@ -25,56 +22,14 @@ from strata.memory.chunks import KEEP_SLOTS, cut, request_chunk
 from strata.memory.errors import Fatal, Refused
 from strata.memory.growth import Growth
 from strata.memory.loan import TailLoan
+from strata.memory.prompt import FOLLOWS, Phase, Prompt, Read
 from strata.memory.prompt_path import PromptPath
 from strata.memory.prompt_plan import PromptPlan, prompt_plan
 from strata.memory.request_state import RequestState, RequestTarget
 from strata.memory.resources import ResourceGraph
-from strata.memory.settings import LoanSettings, fresh_tokens
+from strata.memory.settings import LoanSettings
 
-
-class Phase(StrEnum):
-    COLD = "COLD"
-    READING = "READING"
-    RESTORING = "RESTORING"
-    DECODING = "DECODING"
-    RELEASING = "RELEASING"
-    FAILED = "FAILED"
-
-
-#: Where each phase may lead.
-FOLLOWS = {
-    Phase.COLD: (Phase.READING, Phase.RESTORING, Phase.FAILED),
-    Phase.READING: (Phase.RESTORING,),
-    Phase.RESTORING: (Phase.DECODING, Phase.FAILED),
-    Phase.DECODING: (Phase.RELEASING, Phase.READING, Phase.FAILED),
-    Phase.RELEASING: (Phase.READING, Phase.RESTORING, Phase.FAILED),
-    Phase.FAILED: (),
-}
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """One request. tokens: of the whole prompt; resume: of them in the KV cache already; images: it has image rows;
-    state: what must be set when generation begins."""
-
-    tokens: int
-    resume: int = 0
-    images: bool = False
-    state: RequestState = field(default_factory=RequestState)
-
-    @property
-    def fresh(self) -> int:
-        """Tokens that will really be read."""
-        return fresh_tokens(self.tokens, self.resume)
-
-
-class Read(NamedTuple):
-    """tokens: that were read; cancelled: by STOP; plan: `chunk/ring`; loan: whether resources were lent for it."""
-
-    tokens: int
-    cancelled: bool
-    plan: str
-    loan: bool
+__all__ = ["FOLLOWS", "Phase", "Prompt", "PromptLoan", "Read"]
 
 
 class PromptLoan:
