@@ -14,10 +14,11 @@ from strata.memory.arena import open_arena
 from strata.memory.cache import ExpertCache
 from strata.memory.fake import FakeCard, FakeDriver
 from strata.memory.geometry import ExpertGeometry, blob_bytes
-from strata.memory.head import Head, HeadAlias
+from strata.memory.head import HeadAlias
 from strata.memory.lending import SPARE_BYTES, Lending
 from strata.memory.loan import TailLoan
 from strata.memory.opening import open_cache
+from strata.memory.output_head import Head
 from strata.memory.pattern import pattern, patterned
 from strata.memory.pieces import MIB
 from strata.memory.prompt_path import PromptPath

@@ -14,8 +14,9 @@ from strata.memory.device_resource import DeviceResource
 from strata.memory.driver import Driver
 from strata.memory.graphs import BoundGraph
 from strata.memory.growth import Growth
-from strata.memory.head import Head, HeadAlias, HeadPhase
+from strata.memory.head import HeadAlias, HeadPhase
 from strata.memory.loan import TailLoan
+from strata.memory.output_head import Head
 from strata.memory.pattern import pattern
 from strata.memory.phases import Phase, Prompt, PromptLoan
 from strata.memory.prompt_path import PromptPath

@@ -35,7 +35,7 @@ def forgets_to_wait(self: AdaptiveTier) -> None:
 
 def keeps_rows(self: TailLoan, verify_all: bool = False) -> Verified:
     """Rows come back without their bytes."""
-    pairs, self._first, self.ledger.first = list(self.ledger), None, None
+    pairs, self.ledger.first = list(self.ledger), None
     self.cache.promote(pairs, self.ledger)
     return Verified(0, 0, 0)
 
