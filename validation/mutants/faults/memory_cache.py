@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from validation.mutants.mutant import Edit, Mutant
 
 _MEMORY = "strata/memory/"
-_TRACES = "tests/validation/memory/test_machine.py"
+_TRACES = ("tests/validation/memory/test_situations.py", "tests/validation/memory/test_machine.py")
 _UNIT = "tests/strata/memory/test_"
 
 
 def _fault(name: str, file: str, old: str, new: str, why: str, *tests: str, also: tuple[Edit, ...] = ()) -> Mutant:
     """tests: names of files beside strata/memory's tests; the random traces when there are none."""
-    judges = tuple(f"{_UNIT}{test}.py" for test in tests) or (_TRACES,)
+    judges = tuple(f"{_UNIT}{test}.py" for test in tests) or _TRACES
     return Mutant(f"memory-{name}", f"{_MEMORY}{file}.py", old, new, why, also=also, tests=judges)
 
 
@@ -112,13 +112,6 @@ _FAULTS = (
         "            if ledger.first is not None:\n                free[ledger.first :] = False\n",
         "            pass\n",
         "An expert is admitted to an empty slot that a prompt writes over.",
-    ),
-    _fault(
-        "evicted-slot-is-free",
-        "cache",
-        "        taken = [slot for ledger in self.ledgers for _, slot in ledger]\n",
-        "        taken: list[int] = []\n",
-        "An expert is admitted to a slot that waits for its own expert.",
     ),
     _fault(
         "unmapped-slot-is-free",
@@ -236,6 +229,7 @@ _FAULTS = (
         "addresses = [arena.address(int(slots.off[pairs[0][1] + n])) for n, _ in enumerate(pairs)]",
         "Slots are read one after another, whether they are the loan's or not.",
         "verification",
+        "lending",
     ),
     _fault(
         "count-not-asked",

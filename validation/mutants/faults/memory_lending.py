@@ -9,6 +9,7 @@ from validation.mutants.mutant import Edit, Mutant
 _MEMORY = "strata/memory/"
 _FAULTED = "tests/validation/memory/test_exhaustive.py"
 _TRACES = "tests/validation/memory/test_machine.py"
+_SITUATIONS = "tests/validation/memory/test_situations.py"
 _UNIT = "tests/strata/memory/test_"
 
 
@@ -27,6 +28,7 @@ _PIECES = (
         "            self.driver.synchronize()\n",
         "        if last == self.pieces:\n            return Given(0, 0)\n",
         "Pieces are unmapped while a kernel still reads them.",
+        _SITUATIONS,
         _TRACES,
     ),
     _fault(
@@ -144,6 +146,7 @@ _LENDING = (
         "first = 0 if last is None else cache.slots.within(last.boundary) + 1",
         "The slot that the boundary of a loan cuts is still named.",
         "lending",
+        _SITUATIONS,
         _TRACES,
     ),
     _fault(
@@ -178,6 +181,7 @@ _LENDING = (
         '            raise Refused(f"cannot lend: {obstacle}")\n        self.cache.land()\n',
         '            raise Refused(f"cannot lend: {obstacle}")\n',
         "Memory is lent into which a swap is still being copied.",
+        _SITUATIONS,
         _TRACES,
     ),
     _fault(
@@ -186,6 +190,7 @@ _LENDING = (
         '        if other:\n            raise Refused(f"LEND:',
         '        if other is None:\n            raise Refused(f"LEND:',
         "Memory that a prompt borrows is lent to another process.",
+        _SITUATIONS,
         _TRACES,
     ),
     _fault(
@@ -278,6 +283,7 @@ _LENDING = (
         "        return bool(self._rows)\n",
         "A prompt that borrows empty slots does not stop LEND.",
         "ledger",
+        _SITUATIONS,
         _TRACES,
     ),
     _fault(
@@ -380,6 +386,7 @@ _PROMPTS = (
         "        return self.cache.give_back(self.ledger, pairs if verify_all else self.cache.sample(pairs))\n",
         "        self.cache.promote(pairs, self.ledger)\n        self.ledger.first = None\n        return Verified(0, 0, 0)\n",
         "Rows come back from a prompt without their bytes.",
+        _SITUATIONS,
         _TRACES,
     ),
     _fault(
@@ -388,6 +395,7 @@ _PROMPTS = (
         "begin = min(first(off, nbytes, min(keep, usable)), usable, usable if most is None else most)",
         "begin = min(first(off, nbytes, 0), usable, usable if most is None else most)",
         "A prompt borrows slots that should have stayed.",
+        _SITUATIONS,
         _TRACES,
         "loan",
     ),
@@ -400,6 +408,7 @@ _EVICTION = (
         "        cache.install(home, cache.sample(home), self.ledger)\n",
         "        cache.promote(home, self.ledger)\n",
         "Slots that come back are named without having been filled.",
+        _SITUATIONS,
         _TRACES,
     ),
     _fault(
@@ -408,6 +417,7 @@ _EVICTION = (
         "if cache.residency.slot(row) == MISS and first[row] == slot]",
         "if first[row] == slot]",
         "An expert that is resident elsewhere comes back as well.",
+        _SITUATIONS,
         _TRACES,
     ),
     _fault(
@@ -416,6 +426,7 @@ _EVICTION = (
         "        if other:\n",
         "        if other is None:\n",
         "A cache is made larger into memory that it has lent.",
+        _SITUATIONS,
         _TRACES,
     ),
 )
