@@ -22,7 +22,7 @@ def misses(state: Traces) -> list[int]:
 
 def empty_slots_are_borrowed(state: Traces) -> None:
     """A prompt borrows slots that no row names: nobody is admitted there, and LEND waits."""
-    size = state.model.mapped - state.model.off[state.model.slots - 1]
+    size = state.model.mapped - state.model.off[state.model.slots - 3]
     state.prompt(nbytes=size, keep=0, stop=False)
     state.admit(row=misses(state)[0])
     state.lend(mib=1)
