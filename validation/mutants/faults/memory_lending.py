@@ -173,7 +173,7 @@ _LENDING = (
         "            if self.loan is not None:\n                return self.loan.answer\n",
         "",
         "A second LEND lends more.",
-        "lending",
+        "lines",
     ),
     _fault(
         "swaps-still-flying",
@@ -199,7 +199,7 @@ _LENDING = (
         "        if need and free < need + SPARE_BYTES:\n",
         "        if need and free < need:\n",
         "Memory is taken back although the card would be full, and pages.",
-        "lending",
+        "lines",
     ),
     _fault(
         "reclaim-counts-mapped-pieces",
@@ -241,7 +241,7 @@ _LENDING = (
         "            self.verified = self.cache.give_back(self.ledger, check)\n            self.loan = None\n",
         "            self.verified = self.cache.give_back(self.ledger, check)\n",
         "RECLAIM leaves a loan without rows.",
-        "lending",
+        "lines",
     ),
     _fault(
         "verified-of-the-last-time",
@@ -266,7 +266,7 @@ _LENDING = (
         "self.low_ram,\n",
         "False,\n",
         "Memory is lent whose bytes nobody else holds.",
-        "lending",
+        "lines",
     ),
     _fault(
         "rows-without-bytes-are-lent",
@@ -274,7 +274,7 @@ _LENDING = (
         "        if missing:\n            expert = cache.geometry.expert(missing[0])\n",
         "        if False:\n            expert = cache.geometry.expert(missing[0])\n",
         "An expert that the host does not hold becomes a miss.",
-        "lending",
+        "lines",
     ),
     _fault(
         "empty-loan-is-no-loan",
@@ -320,6 +320,13 @@ _PROMPTS = (
         "",
         "Loans that are switched off are taken.",
         "phases",
+        also=(
+            Edit(
+                f"{_MEMORY}settings.py",
+                "        if not self.elastic:\n            return ()\n",
+                "",
+            ),
+        ),
     ),
     _fault(
         "state-not-set-again",
@@ -392,8 +399,8 @@ _PROMPTS = (
     _fault(
         "region-before-what-is-kept",
         "loan",
-        "begin = min(first(off, nbytes, min(keep, usable)), usable, usable if most is None else most)",
-        "begin = min(first(off, nbytes, 0), usable, usable if most is None else most)",
+        "        if nbytes < 1 or nbytes > self.lendable(keep):\n",
+        "        if nbytes < 1 or nbytes > self.lendable(0):\n",
         "A prompt borrows slots that should have stayed.",
         _SITUATIONS,
         _TRACES,
