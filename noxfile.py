@@ -1,6 +1,6 @@
-"""Sessions: `nox -s parity`, `tests`, `mutants`, `static`, `records`, `memory`, `submission`, `report`, `bench`, `lint`.
+"""Sessions `parity`, `tests`, `mutants`, `static`, `records`, `memory`, `submission`, `report`, `bench`, `lint`.
 
-What follows `--` goes to the command inside.
+`nox -s SESSION`; what follows `--` goes to the command inside.
 
 The exit status is the command's own: 0 passed, 1 failed, 2 could not run.
 """
