@@ -14,10 +14,11 @@ from strata.memory.arena import open_arena
 from strata.memory.cache import ExpertCache
 from strata.memory.fake import FakeCard, FakeDriver
 from strata.memory.geometry import ExpertGeometry, blob_bytes
-from strata.memory.head import Head, HeadAlias
+from strata.memory.head import HeadAlias
 from strata.memory.lending import SPARE_BYTES, Lending
 from strata.memory.loan import TailLoan
 from strata.memory.opening import open_cache
+from strata.memory.output_head import Head
 from strata.memory.pattern import pattern, patterned
 from strata.memory.pieces import MIB
 from strata.memory.prompt_path import PromptPath
@@ -52,7 +53,7 @@ class Sizes:
 def real_sizes() -> Sizes:
     """What a card is tried with: experts of 2,176,000 bytes and others, LEND 1,400 of 2,048 MiB, a head of 417 MiB."""
     blobs = tuple(blob_bytes(WIDTH, EXPERT_WIDTH, FORMATS[one], FORMATS[two]) for one, two in PAIRS)
-    return Sizes(blobs, 340, 2048 * MIB, 64 * MIB, 1400, 417 * MIB, 2000, ModelShape(), 128)
+    return Sizes(blobs, 400, 2048 * MIB, 64 * MIB, 1400, 417 * MIB, 2000, ModelShape(), 128)
 
 
 def small_sizes() -> Sizes:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from strata.executors.base import StrataError
-from strata.memory.driver import STICKY, Code, DriverError
+from strata.memory.driver import STICKY, Code
 from strata.memory.errors import Fatal
 from strata.memory.fault_plan import Fail
 from validation.memory.operations import DONE, FATAL, OPERATIONS, REFUSED, Operation
@@ -117,14 +117,19 @@ def attempt(operation: Operation, trial: Trial, name: str) -> tuple[str, list[st
         outcome, said = FATAL, str(error)
     except StrataError as error:
         outcome, said = REFUSED, str(error)
+    except Exception as error:  # the operation's own code fell over
+        return "fell over", [f"{type(error).__name__}: {error}"]
     world.driver.plan.clear()
     if operation.opens and outcome == FATAL and not trial.second:
         outcome = REFUSED  # nothing had begun
     found += _expected(operation, trial, name, outcome, said)
-    if not (operation.opens and outcome == FATAL):
-        found += world.problems()
-    if not found:
-        found += _afterwards(operation, world, outcome)
+    try:
+        if not (operation.opens and outcome == FATAL):
+            found += world.problems()
+        if not found:
+            found += _afterwards(operation, world, outcome)
+    except StrataError as error:
+        found.append(f"{outcome}, and then: {error}")
     return outcome, found
 
 
@@ -144,18 +149,13 @@ def _expected(operation: Operation, trial: Trial, name: str, outcome: str, said:
 def _afterwards(operation: Operation, world: World, outcome: str) -> list[str]:
     if outcome == FATAL or world.driver.lost:
         return (world.ended() if operation.remembered else []) + world.killed()
-    try:
-        operation.back(world)
-        found = world.problems() + missing(world, world.home) + world.at_home()
-        world.lending.lend(1)
-        world.lending.reclaim()
-        found += world.problems() + missing(world, world.home) + world.at_home()
-        world.cache.begin_window()
-        return found + world.close()
-    except StrataError as error:
-        return [f"it did not come back: {error}"]
-    except DriverError as error:
-        return [f"it did not come back: {error}"]
+    operation.back(world)
+    found = world.problems() + missing(world, world.home) + world.at_home()
+    world.lending.lend(1)
+    world.lending.reclaim()
+    found += world.problems() + missing(world, world.home) + world.at_home()
+    world.cache.begin_window()
+    return found + world.close()
 
 
 def _prepared(operation: Operation, kind: str) -> World:

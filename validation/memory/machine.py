@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -28,13 +28,12 @@ from strata.memory.lending import SPARE_BYTES
 from strata.memory.loan import TailLoan
 from strata.memory.pieces import MIB
 from validation.memory.model import REFUSED, Model
-from validation.memory.world import BLOBS, EXPERTS, GRANULARITY, KINDS, LAYERS, PIECE, SLOTS, World
+from validation.memory.world import BLOBS, BYTES, EXPERTS, GRANULARITY, KINDS, LAYERS, PIECE, SLOTS, World
 
 ROWS = LAYERS * EXPERTS
-BYTES = SLOTS * max(BLOBS)
 #: What the card has beyond the cache and RECLAIM's margin: a borrower that keeps more than this is in the way.
 ROOM = 3 * GRANULARITY
-MIBS = st.integers(0, 4)
+MIBS = st.sampled_from((1, 1, 1, 2, 0, 4))
 #: Of all machines of this process: steps, and by request how often it was carried out and how often refused.
 steps = 0
 tally: dict[str, list[int]] = {}
@@ -187,8 +186,11 @@ def _count(name: str, carried_out: bool) -> None:
     tally.setdefault(name, [0, 0])[0 if carried_out else 1] += 1
 
 
-def run(examples: int, length: int, seed: int | None = None) -> int:
-    """Examine `examples` traces of up to `length` steps; returns the steps made. Raises what a trace raises."""
+def run(examples: int, length: int, seed: int | None = None, shorten: bool = True) -> int:
+    """Examine `examples` traces of up to `length` steps; returns the steps made. Raises what a trace raises.
+
+    shorten: look for the shortest trace that goes wrong, which takes a while.
+    """
     global steps
     before = steps
     made = settings(
@@ -196,10 +198,11 @@ def run(examples: int, length: int, seed: int | None = None) -> int:
         stateful_step_count=length,
         deadline=None,
         database=None,
+        phases=(Phase.generate, Phase.shrink) if shorten else (Phase.generate,),
         suppress_health_check=list(HealthCheck),
     )
     machine = type("SeededTraces", (Traces,), {})
     if seed is not None:
         machine = seeded(seed)(machine)
-    run_state_machine_as_test(machine, settings=made)
+    run_state_machine_as_test(machine, settings=made)  # type: ignore[no-untyped-call]
     return steps - before

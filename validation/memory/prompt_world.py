@@ -14,8 +14,9 @@ from strata.memory.device_resource import DeviceResource
 from strata.memory.driver import Driver
 from strata.memory.graphs import BoundGraph
 from strata.memory.growth import Growth
-from strata.memory.head import Head, HeadAlias, HeadPhase
+from strata.memory.head import HeadAlias, HeadPhase
 from strata.memory.loan import TailLoan
+from strata.memory.output_head import Head
 from strata.memory.pattern import pattern
 from strata.memory.phases import Phase, Prompt, PromptLoan
 from strata.memory.prompt_path import PromptPath
@@ -153,7 +154,7 @@ class PromptWorld(World):
         """While decoding everything is there, graphs read it, and the cache has its decode size."""
         if self.resources.absent:
             return [f"resources {self.resources.absent} are absent while decoding"]
-        read = self.graph.launch()
+        read = np.asarray(self.graph.launch())
         whole = np.concatenate([content(part.name) for part in self.parts])
         found = [] if np.array_equal(read, whole) else ["a graph that was captured before reads other bytes"]
         if self.cache.arena.pieces != DECODE_PIECES:
@@ -217,7 +218,7 @@ class AliasWorld(World):
         """While decoding the head is there and graphs read it."""
         if self.alias.phase is not HeadPhase.DECODE:
             return [f"phase {self.alias.phase}, expected DECODE"]
-        same = np.array_equal(self.graph.launch(), self.content)
+        same = np.array_equal(np.asarray(self.graph.launch()), self.content)
         return [] if same else ["a graph that was captured before reads other bytes"]
 
     def ended(self) -> list[str]:

@@ -30,6 +30,7 @@ LAYERS, EXPERTS = 3, 16
 BLOBS = (70_001, 91_000, 83_408)
 #: Slots of a uniform cache; a sized one has those that fit into as many bytes.
 SLOTS = 20
+BYTES = SLOTS * max(BLOBS)
 #: Bytes of a card with room for the cache, one loan's worth and what RECLAIM wants free besides.
 CARD = SPARE_BYTES + 64 * MIB
 KINDS = ("uniform", "sized")
@@ -45,10 +46,9 @@ class World:
         self.geometry = ExpertGeometry(LAYERS, EXPERTS, BLOBS)
         self.source = SOURCE
         self.profile = [(7 * row) % self.geometry.rows for row in range(self.geometry.rows)]
-        bytes_ = SLOTS * self.geometry.max_blob
         uniform = kind == "uniform"
         self.slots: Slots = (
-            uniform_slots(self.geometry, SLOTS) if uniform else sized_slots(self.geometry, self.profile, bytes_)
+            uniform_slots(self.geometry, SLOTS) if uniform else sized_slots(self.geometry, self.profile, BYTES)
         )
         self.verify_all = verify_all
         self._cache: ExpertCache | None = None

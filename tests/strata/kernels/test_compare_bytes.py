@@ -61,6 +61,18 @@ def test_one_flipped_bit_at_each_kind_of_place(checked: LanesExecutor, at: int) 
     assert got.difference == Difference(at, int(want[at]), int(want[at]) ^ 0x80)
 
 
+@pytest.mark.parametrize("apart", [1, 2, 3, 4, 7, 12, 15])
+@pytest.mark.parametrize("start", [0, 1])
+def test_of_neighbours_in_a_word_and_a_vector_the_first_counts(checked: LanesExecutor, apart: int, start: int) -> None:
+    """Both differ in every bit, so that neither place nor value of the later one may come through."""
+    want = data(9, 64)
+    for at in range(16, 16 + 16 - apart):
+        memory = want.copy()
+        memory[[at, at + apart]] ^= 0xFF
+        got = compare_bytes.compare(checked, memory, want, 64 - start, start, start)
+        assert got.difference == Difference(at - start, int(want[at]), int(want[at]) ^ 0xFF)
+
+
 def test_both_entries_and_builds_agree() -> None:
     """The fast build says the same, over a grid of several blocks and a permuted order of them."""
     n = 3 * compare_bytes._BLOCK_BYTES + 5

@@ -194,7 +194,7 @@ def test_the_first_prompt_ignores_the_threshold() -> None:
     assert_ready(made)
 
 
-@pytest.mark.parametrize("off", [LoanSettings(), replace(ALL_ON, repeat=False)])
+@pytest.mark.parametrize("off", [LoanSettings(), replace(ALL_ON, repeat=False), replace(ALL_ON, elastic=False)])
 def test_without_the_switch_no_later_prompt_borrows(off: LoanSettings) -> None:
     made = engine(off, cold=False)
     assert not made.loan.read(Prompt(5000), made.run).loan

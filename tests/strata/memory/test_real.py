@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,25 @@ def test_a_queued_copy_keeps_its_source(stubbed: RealDriver) -> None:
     stubbed.copy_in(va, np.full(64, 9, np.uint8), stream)
     gc.collect()
     np.full(64, 1, np.uint8)  # would take the memory that was free
-    stubbed.wait(stubbed.record(stream))
+    first = stubbed.record(stream)
+    hosts = [np.full(64, 7, np.uint8) for _ in range(2)]
+    alive = [weakref.ref(host) for host in hosts]
+    stubbed.copy_in(va + 64, hosts[0], stream)
+    second = stubbed.record(stream)
+    stubbed.copy_in(va + 128, hosts[1], stream)
+    del hosts
+    stubbed.wait(first)
+    gc.collect()
     assert (stubbed.copy_out(va, 64) == 9).all()
+    assert all(host() is not None for host in alive)
+    stubbed.wait(second)
+    gc.collect()
+    assert alive[0]() is None  # what has landed is let go
+    assert alive[1]() is not None
+    stubbed.wait_stream(stream)
+    gc.collect()
+    assert alive[1]() is None
+    assert (stubbed.copy_out(va + 64, 128) == 7).all()
 
 
 def test_closing_gives_everything_back(stubbed: RealDriver) -> None:
