@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from rich.console import Console
 
-from strata.executors.base import Executor
+from validation.record.recordable.seam import Predictor
 from validation.record.rules.rows import Recomputed, Refusal
 from validation.record.rules.subject import SHOWN, Subject
 from validation.report.progress import Reporter
-
-#: Opens lanes that follow a rule, by its name. Raises ExecutorUnavailable where lanes cannot run.
-Predictor = Callable[[str], Executor]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from validation.record.evidence import Keeper
 from validation.record.identify import identification
 from validation.record.make import Plan, record, write
 from validation.record.provenance import provenance
+from validation.record.recordable import RECORDABLE
 from validation.runner import Job
 from validation.stations import Stations
 
@@ -22,7 +23,6 @@ from validation.stations import Stations
 PROFILE = "standard"
 #: Where the record goes when no directory is named.
 DIRECTORY = FilePath("parity")
-OPERATION = "prompt_attention"
 #: Options that ask for other cases than a verifier can plan again from profile, seed and paths.
 _OTHER_CASES = ("case", "recipe", "context", "queries", "capture")
 
@@ -38,12 +38,16 @@ def refuse_other_cases(options: argparse.Namespace) -> None:
 
 
 def refuse_other_paths(paths: Sequence[Path]) -> None:
-    """Raises StrataError unless all paths are of prompt attention, the operation that records are of."""
+    """Raises StrataError unless all paths are of one operation that records are of."""
+    first = next((path.operation for path in paths if path.operation in RECORDABLE), next(iter(RECORDABLE)))
     for path in paths:
-        if path.operation != OPERATION:
+        if path.operation not in RECORDABLE:
             raise StrataError(
-                f"--record is of {OPERATION} paths and {path.name} is selected: expected e.g. --paths '{OPERATION}/*'"
+                f"--record is of {' or '.join(RECORDABLE)} paths and {path.name} is selected:"
+                f" expected e.g. --paths '{first}/*'"
             )
+        if path.operation != first:
+            raise StrataError(f"--record is of one operation, and {first} and {path.operation} are selected")
 
 
 def keep_here(made: Mapping[str, Any]) -> str:

@@ -23,7 +23,8 @@ from strata.gates.record import RecordProblem
 from validation.record import canonical
 from validation.record.canonical import RecordError
 from validation.record.opens import Opens, opens
-from validation.record.recompute import Predictor, recompute
+from validation.record.recompute import recompute
+from validation.record.recordable.seam import Predictor
 from validation.record.rules import TABLE
 from validation.record.rules.rows import Refusal
 from validation.record.rules.subject import SHOWN, Planner, Subject, short, standard_plan
@@ -121,7 +122,7 @@ def cheap(subject: Subject) -> list[Refusal]:
 
 
 def _recompute(name: str, subject: Subject, against: Against, console: Console) -> Outcome:
-    known = bool(subject.arithmetic)
+    known = bool(subject.operation.readings(subject))
     total = recompute(subject, against.predictor if known else None, console, against.every)
     if total.refusals:
         return Outcome(name, total.refusals[:SHOWN])

@@ -26,7 +26,8 @@ from validation.record import verify_command
 from validation.record.canonical import encode, name_of
 from validation.record.evidence import leaves
 from validation.record.opens import opens
-from validation.record.rules.rows import CannotCheckError, Recomputed
+from validation.record.recordable.seam import CannotCheckError
+from validation.record.rules.rows import Recomputed
 from validation.record.rules.subject import Subject, standard_plan
 from validation.record.verify import Against, Outcome, examine, lanes
 from validation.reference.prompt_attention import attend
@@ -246,7 +247,7 @@ def test_a_wrong_reference_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> Non
         found = right(*args)
         return replace(found, out=found.out * (1 + 2.0**-30))
 
-    monkeypatch.setattr("validation.record.rules.rows.attend", wrong)
+    monkeypatch.setattr("validation.record.recordable.attention.attend", wrong)
     with pytest.raises(CannotCheckError, match="the reference is wrong"):
         examined(base("hopper")["record"])
 
