@@ -17,8 +17,14 @@ from strata.gates.record import Record
 from strata.gates.sources import Sources
 from strata.kernels.paths import Path
 
-#: What makes a record, and so opens a path.
+#: What makes a record, and so opens a path; and the operation whose paths it is of without a choice.
 COMMAND = "nox -s parity -- --record"
+_USUAL = "prompt_attention"
+
+
+def command(path: Path) -> str:
+    """What makes a record that a path needs: without a choice, one of the paths of `COMMAND`'s own operation."""
+    return COMMAND if path.operation == _USUAL else f"{COMMAND} --paths '{path.operation}/*'"
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,9 @@ def decide(
 ) -> Decision:
     """Whether `path`, made of `sources`, is open on `device`. Pure; raises nothing, whatever a record holds."""
     rule = policy.rules.get(path.tier)
-    if rule is None:
-        return Decision(True, f"open: {path.tier} paths need no record")
-    way = f"a card of compute capability {span(rule.recorded)} opens it by `{COMMAND}`"
+    if rule is None or path.operation in policy.free:
+        return Decision(True, f"open: {path.tier if rule is None else path.operation} paths need no record")
+    way = f"a card of compute capability {span(rule.recorded)} opens it by `{command(path)}`"
     if device.capability is None:
         return Decision(False, f"locked: simulated: {device.name} proves nothing of a card", way)
     lowest, highest = rule.serves

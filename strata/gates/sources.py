@@ -34,11 +34,14 @@ class Sources:
 
 def of_path(path: Path, directory: FilePath = KERNELS) -> Sources:
     """The sources of a path whose kernels lie in `directory`. Raises StrataError when a file cannot be read."""
-    files = {
-        name: hashlib.sha256(_read(directory / name)).hexdigest()
-        for name in included(f"{path.operation}.cu", directory)
-    }
+    names = sorted({name for root in roots(path) for name in included(root, directory)})
+    files = {name: hashlib.sha256(_read(directory / name)).hexdigest() for name in names}
     return Sources(files, frozenset(program(kernel.entry, kernel.defines) for kernel in _kernels(path)))
+
+
+def roots(path: Path) -> frozenset[str]:
+    """The files of its operation that a path's kernels are compiled from, without what they include."""
+    return frozenset({f"{path.operation}.cu"} | {f"{kernel.source}.cu" for kernel in _kernels(path)})
 
 
 def program(entry: str, defines: tuple[tuple[str, int], ...]) -> Program:
@@ -86,7 +89,7 @@ def _read(file: FilePath) -> bytes:
 
 
 def _kernels(path: Path) -> list[Kernel]:
-    """The kernels of a gated path, one for each group of heads; none for a path that needs no record."""
+    """The kernels of a gated path; none for a path that needs no record."""
     if path.operation != "prompt_attention":
         return []
     from strata.kernels.prompt_attention import kernel

@@ -25,7 +25,7 @@ from validation import profiles
 T4, H200 = Device("NVIDIA T4", 75), Device("NVIDIA H200", 90)
 SM75, SM80 = "prompt_attention/q4_0/sm75", "prompt_attention/q4_0/sm80"
 #: Asks nothing but a record, of every tier: what is still refused is refused by nature.
-ANYTHING = Policy(dict.fromkeys(("sm75", "sm80", "simt"), Rule((0, NEWEST), (0, NEWEST))), required=())
+ANYTHING = Policy(dict.fromkeys(("sm75", "sm80", "simt"), Rule((0, NEWEST), (0, NEWEST))))
 CAPABILITIES = (60, 61, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
 
 
@@ -102,7 +102,8 @@ def test_required_sizes_are_those_that_records_are_made_with() -> None:
     required = getattr(profiles, "REQUIRED", None)
     if required is None:
         pytest.skip("this version makes no records")
-    assert (POLICY.recipe, POLICY.required) == (profiles.SIZED_RECIPE, required)
+    asked = POLICY.required["prompt_attention"]
+    assert (asked.recipe, asked.sizes) == (profiles.SIZED_RECIPE, required)
 
 
 def test_nothing_opens_on_lanes() -> None:
