@@ -74,7 +74,8 @@ def test_wheel_carries_licence_and_version(wheel: zipfile.ZipFile) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["strata", "strata.executors", "strata.executors.cuda", "strata.executors.lanes", "strata.cli"]
+    "module",
+    ["strata", "strata.executors", "strata.executors.cuda", "strata.executors.lanes", "strata.formats", "strata.cli"],
 )
 def test_import_needs_numpy_alone(module: str) -> None:
     subprocess.run([sys.executable, "-c", BARE.format(imports=f"import {module}")], cwd=ROOT, check=True)

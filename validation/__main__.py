@@ -16,11 +16,10 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
-from validation import fuzz, ledger_command, parity, profiles, soak, static
+from validation import fuzz, kinds, ledger_command, parity, profiles, soak, static
 from validation.controls import proof
 from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
-from validation.recipes import RECIPES
 from validation.record import recording, verify_command
 from validation.report import command as report_command
 from validation.settings import PREDICT
@@ -134,7 +133,7 @@ def _list(command: str, console: Console) -> int:
     else:
         table.add_column("recipe", no_wrap=True)
         table.add_column("why")
-        for recipe in RECIPES.values():
+        for recipe in kinds.recipes_of_all().values():
             table.add_row(recipe.name, recipe.motivation)
     console.print(table)
     return 0

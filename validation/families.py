@@ -54,7 +54,7 @@ def digest(texts: Iterable[str]) -> str:
 def planned(profile: str, seed: int) -> dict[Key, str]:
     """The families that a profile has on all paths, with the digest of their cases."""
     paths = list(PATHS.values())
-    entries = profiles.LISTS[profile](seed) + profiles.pack_entries(seed, profile)
+    entries = profiles.entries(seed, profile, paths)
     texts: dict[Key, list[str]] = {}
     for job in profiles.plan(paths, entries, lanes=True):
         texts.setdefault((job.path.name, job.case.recipe), []).append(job.case.text())
@@ -87,7 +87,7 @@ def of_profile(results: Sequence[_Result], profile: str, seed: int) -> list[_Res
     paths = [PATHS[name] for name in dict.fromkeys(result["path"] for result in results)]
     if not paths:
         return []
-    entries = profiles.LISTS[profile](seed) + profiles.pack_entries(seed, profile)
+    entries = profiles.entries(seed, profile, paths)
     entries = [entry for entry in entries if any(profiles.fits(entry.case, path) for path in paths)]
     planned = profiles.plan(paths, entries, lanes=False)
     pairs = [(job.path.name, job.case.text()) for job in planned]

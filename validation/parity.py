@@ -18,18 +18,18 @@ from rich.text import Text
 
 from strata.executors.base import StrataError, source_digests
 from strata.kernels.paths import Path, select
-from validation import families, ledger, profiles
+from validation import families, kinds, ledger, profiles
 from validation.captured_case import load as load_capture
 from validation.cases import Case
 from validation.controls import proof
 from validation.controls.control import Answer
+from validation.experts.case import parse
 from validation.ledger import Ledger
 from validation.ledger_review import Asked, Review, review
 from validation.prebuild import Prebuild
 from validation.predict import DEFAULT_RULE
 from validation.profiles import Entry
 from validation.readings import Followed, followed
-from validation.recipes import find
 from validation.record import recording
 from validation.record.recording import Recording
 from validation.report.progress import Reporter
@@ -150,9 +150,9 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
     """The entries that the command line asks for. Raises StrataError for sizes and recipes that cannot be."""
     sized = options.context is not None or options.queries is not None
     if options.case is not None:
-        return [Entry(Case.parse(options.case))]
+        return [Entry(parse(options.case))]
     if options.recipe:
-        find(options.recipe)
+        kinds.find(options.recipe)
     if sized:
         if not options.context:
             given = "not given, and --queries is" if options.context is None else f"{options.context}"
@@ -161,14 +161,9 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
         if not 1 <= queries <= options.context:
             raise StrataError(f"--queries is {queries}, expected 1 to the context of {options.context}")
         return [Entry(Case(options.recipe or profiles.SIZED_RECIPE, options.seed, options.context, queries))]
-    entries: list[Entry] = []
-    operations = {path.operation for path in paths}
-    if operations - {"kv_pack"}:
-        entries += profiles.LISTS[options.profile](options.seed)
-        if options.capture:
-            entries += _captured(options)
-    if "kv_pack" in operations:
-        entries += profiles.pack_entries(options.seed, options.profile)
+    entries = profiles.entries(options.seed, options.profile, paths)
+    if options.capture and any(kinds.of_path(path) == "prompt_attention" for path in paths):
+        entries += _captured(options)
     if options.recipe == "captured" and not options.capture:
         raise StrataError("recipe captured needs a capture: name its file by --capture")
     return profiles.with_recipe(entries, options.recipe) if options.recipe else entries

@@ -9,7 +9,11 @@ from contextlib import suppress
 from types import TracebackType
 
 from strata.executors.base import Executor, Kernel, StrataError
-from strata.kernels.paths import PATHS
+from strata.kernels.paths import AROUND, PATHS, Path
+from validation import around_case
+from validation.cases import Case
+from validation.experts.case import AnyCase
+from validation.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
 from validation.operations import ATTENTION
 from validation.predict import DEFAULT_RULE
 from validation.runner import Job, Station
@@ -17,11 +21,20 @@ from validation.stations import Stations
 
 
 def kernels_of(job: Job) -> Iterator[Kernel]:
-    """What a job on an attention path launches, its baseline's kernels last."""
+    """What a job launches, its baseline's kernels last; nothing for packing, whose kernels build in no time."""
     for path in (job.path, PATHS.get(job.path.baseline or "")):
-        operation = ATTENTION.get(path.operation) if path else None
-        if path and operation and operation.kernels:
-            yield from operation.kernels(path, job.case.group)
+        if path is not None:
+            yield from _of_path(path, job.case)
+
+
+def _of_path(path: Path, case: AnyCase) -> Iterator[Kernel]:
+    if path.operation in AROUND:
+        yield from around_case.kernels_of(path.operation)
+    elif path.operation in EXPERT_OPERATIONS:
+        yield from EXPERT_OPERATIONS[path.operation].kernels(path, None)
+    elif path.operation in ATTENTION and isinstance(case, Case):
+        made = ATTENTION[path.operation].kernels
+        yield from made(path, case.group) if made else ()
 
 
 class Prebuild:

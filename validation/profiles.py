@@ -9,9 +9,11 @@ from strata.executors.base import StrataError
 from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS
+from validation import kinds
 from validation.cases import Case
+from validation.experts.case import AnyCase, ExpertCase
 from validation.pools import EDGE_WIDTHS
-from validation.recipes import find, of_operation
+from validation.recipes import of_operation
 from validation.runner import Job
 
 PROFILES = ("quick", "standard", "full")
@@ -42,7 +44,7 @@ _CAPTURED_QUERIES = {"quick": 48, "standard": 256, "full": 1 << 20}
 class Entry:
     """A case of a profile. modes: those it is run in, None for all; flavor: build on lanes, None by size."""
 
-    case: Case
+    case: AnyCase
     modes: tuple[str, ...] | None = None
     flavor: str | None = None
 
@@ -135,10 +137,12 @@ def captured(seed: int, layers: Sequence[int], tokens: int, heads: tuple[int, in
     ]
 
 
-def fits(case: Case, path: Path) -> bool:
-    """Whether a case says something about a path: same operation, and a packer that has its formats."""
-    if (path.operation == "kv_pack") != (find(case.recipe).operation == "kv_pack"):
+def fits(case: AnyCase, path: Path) -> bool:
+    """Whether a case says something about a path: data of its kind, and a packer that has its formats."""
+    if kinds.of_path(path) != kinds.find(case.recipe).operation:
         return False
+    if isinstance(case, ExpertCase):
+        return True
     return case.option("packer", "") != "gguf" or "q4_0" in MODE_FORMATS[path.mode]
 
 
@@ -149,7 +153,7 @@ def plan(paths: Sequence[Path], entries: Sequence[Entry], lanes: bool) -> list[J
     """
     jobs = []
     for index, entry in enumerate(entries):
-        small = entry.case.context <= _SMALL[0]
+        small = isinstance(entry.case, Case) and entry.case.context <= _SMALL[0]
         flavor = entry.flavor or ("checked" if small else "fast")
         for path in sorted(paths, key=lambda path: (path.operation, path.mode)):
             if fits(entry.case, path) and (entry.modes is None or path.mode in entry.modes):
@@ -173,7 +177,7 @@ def record_plan(paths: Sequence[Path], profile: str, seed: int, lanes: bool = Fa
 
 def with_recipe(entries: Sequence[Entry], name: str) -> list[Entry]:
     """The entries of one recipe; where a profile has none, its first case made with that recipe."""
-    recipe = find(name)
+    recipe = kinds.find(name)
     own = [entry for entry in entries if entry.case.recipe == name]
-    alike = [entry for entry in entries if find(entry.case.recipe).operation == recipe.operation]
+    alike = [entry for entry in entries if kinds.find(entry.case.recipe).operation == recipe.operation]
     return own or [replace(entry, case=replace(entry.case, recipe=name)) for entry in alike[:1]]

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
-from strata.kernels.paths import Path
-from validation import attention_case, pack_case
+from strata.kernels.paths import AROUND, Path
+from validation import around_case, attention_case, expert_case, pack_case
 from validation.attention_case import Memo
-from validation.cases import Case
+from validation.experts.case import AnyCase, ExpertCase
+from validation.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
 from validation.findings import Findings
 from validation.operations import ATTENTION, Operation
 from validation.report.run_file import plain
@@ -27,7 +28,7 @@ from validation.verdict import Check, Verdict, combine
 class Job:
     """One planned case: what, on which path, and for lanes in which build and schedule."""
 
-    case: Case
+    case: AnyCase
     path: Path
     flavor: str = "fast"
     schedule: int | None = None
@@ -43,13 +44,13 @@ class Station:
     invocation: str
 
 
-def rerun_command(case: Case, path: Path, settings: Settings) -> str:
+def rerun_command(case: AnyCase, path: Path, settings: Settings) -> str:
     """The command that runs just this case again."""
     return f"{settings.invocation} --paths {path.name} --case {shlex.quote(case.brief())}"
 
 
 def run_case(
-    case: Case,
+    case: AnyCase,
     path: Path,
     executor: Executor,
     settings: Settings,
@@ -62,7 +63,9 @@ def run_case(
     """
     found = Findings()
     try:
-        if path.operation == "kv_pack":
+        if isinstance(case, ExpertCase):
+            found = _routed(case, path, executor, settings, memo or Memo())
+        elif path.operation == "kv_pack":
             found = pack_case.run(case, path, executor, settings)
         else:
             found = attention_case.run(case, path, executor, settings, memo or Memo(), operations)
@@ -88,6 +91,13 @@ def run_case(
         "seconds": found.seconds,
     }
     return dict(plain(result))
+
+
+def _routed(case: ExpertCase, path: Path, executor: Executor, settings: Settings, memo: Memo) -> Findings:
+    """A case of experts, or of what comes before and after them."""
+    if path.operation in AROUND:
+        return around_case.run(case, path, executor, settings)
+    return expert_case.run(case, path, executor, settings, memo, EXPERT_OPERATIONS)
 
 
 def settle(checks: Sequence[Check]) -> Verdict:

@@ -116,6 +116,11 @@ class Buffer(Protocol):
     dtype: np.dtype[Any]
     nbytes: int
 
+    @property
+    def address(self) -> int:
+        """Of the first byte, a multiple of 256: what a table of addresses holds."""
+        ...
+
     def host(self) -> np.ndarray:
         """A copy of the contents as a NumPy array."""
         ...
@@ -152,8 +157,11 @@ class Executor(Protocol):
         """A buffer filled with the 32-bit pattern `poison`."""
         ...
 
-    def launch(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument]) -> Witness:
-        """Run the kernel to its end. Raises LaunchError when it faults."""
+    def launch(
+        self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
+    ) -> Witness:
+        """Run the kernel to its end. reached: buffers that it finds by addresses in other buffers, for the executor
+        that watches accesses. Raises LaunchError when it faults."""
         ...
 
     def describe(self) -> dict[str, Any]:

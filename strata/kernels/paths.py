@@ -9,8 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-#: Modes in the order in which the project lists them.
+#: Modes of attention and of packing in the order in which the project lists them.
 MODES = ("fp16", "int8", "k8v4", "q4_0")
+#: Formats of gate and up, and of down, whose experts the grouped paths compute; a mode is `gate_up/down`.
+GATE_UP = ("iq3_xxs", "iq3_s", "iq4_xs", "iq2_xxs", "iq2_xs", "iq2_s")
+DOWN = ("iq4_nl", "q2_0")
+EXPERT_MODES = tuple(f"{gate_up}/{down}" for gate_up in GATE_UP for down in DOWN)
+#: Operations on experts, and what comes before and after them.
+EXPERTS = ("expert_fused", "expert_mmq", "expert_decode")
+AROUND = ("router", "combine")
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,10 @@ def limits(path: Path) -> Limits:
 
 
 def _table() -> dict[str, Path]:
+    return {path.name: path for path in (*_attention(), *_experts())}
+
+
+def _attention() -> list[Path]:
     rows: list[Path] = []
     for mode in MODES:
         base = Path("decode_attention", mode, "simt", 60)
@@ -73,7 +84,18 @@ def _table() -> dict[str, Path]:
         rows.append(Path("prompt_attention", mode, "sm75", 75, base.name))
         rows.append(Path("prompt_attention", mode, "sm80", 80, base.name))
         rows.append(Path("kv_pack", mode, "simt", 60))
-    return {path.name: path for path in rows}
+    return rows
+
+
+def _experts() -> list[Path]:
+    """A fused path replaces the older kernels of its own tier, which have the same instructions."""
+    rows: list[Path] = []
+    for mode in EXPERT_MODES:
+        for tier, capability in (("sm75", 75), ("sm80", 80)):
+            base = Path("expert_mmq", mode, tier, capability)
+            rows += [base, Path("expert_fused", mode, tier, capability, base.name)]
+        rows.append(Path("expert_decode", mode, "simt", 61))
+    return rows + [Path(operation, "fp32", "simt", 60) for operation in AROUND]
 
 
 PATHS: dict[str, Path] = _table()

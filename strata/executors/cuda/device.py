@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.base import POISON_OUTPUT, Argument, ExecutorUnavailable, Image, Kernel, LaunchError, Witness
+from strata.executors.base import (
+    POISON_OUTPUT,
+    Argument,
+    Buffer,
+    ExecutorUnavailable,
+    Image,
+    Kernel,
+    LaunchError,
+    Witness,
+)
 from strata.executors.cuda import images
 from strata.executors.cuda.buffer import CudaBuffer
 from strata.executors.cuda.card import Card
@@ -75,9 +84,11 @@ class CudaExecutor:
         buffer.fill(poison)
         return buffer
 
-    def launch(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument]) -> Witness:
+    def launch(
+        self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
+    ) -> Witness:
         """Run `kernel` to its end. Raises LaunchError when the card refuses or faults, TypeError for an argument
-        that is no buffer of this executor, None or NumPy scalar."""
+        that is no buffer of this executor, None or NumPy scalar. A card does not look at `reached`."""
         if len(grid) != 3 or min(grid) < 1:
             raise LaunchError(f"{kernel.label}: grid {grid} must be three numbers of 1 or more")
         loaded = self._load(kernel)

@@ -15,6 +15,7 @@ from strata.executors.base import (
     GUARD_BYTES,
     POISON_OUTPUT,
     Argument,
+    Buffer,
     Image,
     Kernel,
     LaunchError,
@@ -115,7 +116,11 @@ class LanesExecutor:
         buffer.bytes[:] = poisoned(buffer.nbytes, poison)
         return buffer
 
-    def launch(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument]) -> Witness:
+    def launch(
+        self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
+    ) -> Witness:
+        """Run the kernel to its end. Raises LaunchError when a lane breaks a rule, or when buffers are reached through
+        addresses in memory and the flavor is `sanitize`, which moves buffers."""
         if any(not 1 <= n <= most for n, most in zip(grid, _MOST_BLOCKS, strict=True)):
             raise LaunchError(f"{kernel.label}: grid {grid}, expected 1 to {_MOST_BLOCKS} blocks")
         if not 1 <= kernel.block <= _MOST_THREADS or kernel.shared_bytes < 0:
@@ -139,6 +144,12 @@ class LanesExecutor:
                     f"{kernel.label}: argument {i} is a {type(argument).__name__},"
                     " expected a buffer of this executor, None or a NumPy scalar"
                 )
+        if reached and self.flavor == "sanitize":
+            raise LaunchError(f"{kernel.label}: buffers found by address keep no place in the sanitize flavor")
+        for buffer in reached:
+            if not isinstance(buffer, HostBuffer):
+                raise LaunchError(f"{kernel.label}: reaches a {type(buffer).__name__}, expected buffers of this executor")
+            regions.append(library.Region(buffer.address, buffer.nbytes, buffer.name))
         request = library.Request(
             entry=kernel.entry,
             grid=grid,

@@ -11,3 +11,9 @@ from strata.executors.lanes import LanesExecutor
 def checked() -> LanesExecutor:
     """Lanes that watch every access, under the rule that was measured on a card."""
     return LanesExecutor(flavor="checked")
+
+
+@pytest.fixture(scope="session")
+def fast() -> LanesExecutor:
+    """Lanes without the watch, for many cases."""
+    return LanesExecutor()

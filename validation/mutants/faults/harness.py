@@ -182,8 +182,8 @@ def _seeds() -> Iterator[Mutant]:
     yield _fault(
         "seed-option-ignored",
         PARITY,
-        "LISTS[options.profile](options.seed)",
-        "LISTS[options.profile](1)",
+        "profiles.entries(options.seed, options.profile, paths)",
+        "profiles.entries(1, options.profile, paths)",
         "--seed does not reach a profile.",
     )
     yield _fault(

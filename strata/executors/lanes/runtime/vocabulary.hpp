@@ -3,6 +3,7 @@
 
 #include "checks.hpp"
 #include "floating.hpp"
+#include "integercore.hpp"
 #include "machine.hpp"
 #include "tensorcore.hpp"
 

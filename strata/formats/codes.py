@@ -1,0 +1,155 @@
+"""What the bytes of a block mean: one function a format, from uint8 [..., nbytes] to codes and scales.
+
+All fields are little-endian, and d is a binary16 at byte 0. Value j belongs to part b = j / 32. A sign bit that is set
+makes a value negative; bit m of a sign byte belongs to value m of eight. KS(i) of seven bits i is i with its parity as
+bit 7. Scales are exact in float32: d has 11 significant bits and its factor at most 6.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from strata.formats.codebooks import codebook
+
+
+class Parts(NamedTuple):
+    """codes: int8 [..., values]; scales: float32 [..., values / 32 * scales]; offsets: float32 like the scales, or
+    None; value = scale * code, less the offset."""
+
+    codes: np.ndarray
+    scales: np.ndarray
+    offsets: np.ndarray | None = None
+
+
+def q4_0(blocks: np.ndarray) -> Parts:
+    """d, 16 bytes: value j is the low nibble of byte j, or the high one of byte j - 16; d (nibble - 8)."""
+    return Parts(_nibbles(blocks[..., 2:]).astype(np.int8) - np.int8(8), _half(blocks, 0))
+
+
+def q8_0(blocks: np.ndarray) -> Parts:
+    """d, 32 signed bytes; d code."""
+    return Parts(np.ascontiguousarray(blocks[..., 2:]).view(np.int8), _half(blocks, 0))
+
+
+def q2_0(blocks: np.ndarray) -> Parts:
+    """d, 16 bytes of four values each, the first in the low bits; d (two bits - 1). 64 values."""
+    twos = blocks[..., 2:, None] >> np.arange(0, 8, 2, dtype=np.uint8) & 3
+    return Parts(_flat(twos, 2).astype(np.int8) - np.int8(1), np.repeat(_half(blocks, 0), 2, axis=-1))
+
+
+def iq4_nl(blocks: np.ndarray) -> Parts:
+    """d, 16 bytes with the nibbles of Q4_0; d level[nibble]."""
+    return Parts(codebook("iq4_nl")[_nibbles(blocks[..., 2:])], _half(blocks, 0))
+
+
+def iq4_xs(blocks: np.ndarray) -> Parts:
+    """d, u16 high bits of scales (two a part), 4 bytes of low bits (four a part), 16 bytes a part with the nibbles of
+    Q4_0; d (six bits - 32) level[nibble]."""
+    high = _words(blocks, 2, 1, 2) >> np.arange(0, 16, 2, dtype=np.uint32) & 3
+    low = _fields(blocks[..., 4:8], 4)
+    factor = (low | high << 4).astype(np.int32) - 32
+    nibbles = _flat(_nibbles(blocks[..., 8:].reshape(*blocks.shape[:-1], 8, 16)), 2)
+    return Parts(codebook("iq4_xs")[nibbles], _half(blocks, 0) * factor.astype(np.float32))
+
+
+def iq3_xxs(blocks: np.ndarray) -> Parts:
+    """d, 64 indices, of four values each; u32 a part: four times seven sign bits, a scale s in its top four bits;
+    d (2 s + 1) / 4."""
+    words = _words(blocks, 66, 8, 4)
+    return Parts(_signed("iq3_xxs", blocks[..., 2:66], _signs_of_sevens(words)), _odd(blocks, words >> 28, 4))
+
+
+def iq3_s(blocks: np.ndarray) -> Parts:
+    """d, 64 low bytes of indices; 8 bytes, one a part, of their ninth bits; 32 sign bytes; 8 nibbles s;
+    d (2 s + 1)."""
+    index = blocks[..., 2:66].astype(np.uint32) | _fields(blocks[..., 66:74], 1) << 8
+    return Parts(_signed("iq3_s", index, blocks[..., 74:106]), _odd(blocks, _fields(blocks[..., 106:110], 4), 1))
+
+
+def iq2_xxs(blocks: np.ndarray) -> Parts:
+    """d, 8 bytes a part: four indices, of eight values each; u32 as in IQ3_XXS; d (2 s + 1) / 8."""
+    parts = blocks[..., 2:66].reshape(*blocks.shape[:-1], 8, 8)
+    words = np.ascontiguousarray(parts[..., 4:]).view("<u4")[..., 0]
+    return Parts(_signed("iq2_xxs", _flat(parts[..., :4], 2), _signs_of_sevens(words)), _odd(blocks, words >> 28, 8))
+
+
+def iq2_xs(blocks: np.ndarray) -> Parts:
+    """d, 32 u16: an index of nine bits, of eight values, seven sign bits above it; 16 nibbles s, one for 16 values;
+    d (2 s + 1) / 8."""
+    words = _words(blocks, 2, 32, 2)
+    signs = with_parity(words >> 9)
+    return Parts(_signed("iq2_xs", words & 511, signs), _odd(blocks, _fields(blocks[..., 66:74], 4), 8))
+
+
+def iq2_s(blocks: np.ndarray) -> Parts:
+    """d, 32 low bytes of indices, of eight values each; 32 sign bytes; 8 bytes, one a part, of the bits nine and ten
+    of its indices; scales as IQ2_XS."""
+    index = blocks[..., 2:34].astype(np.uint32) | _fields(blocks[..., 66:74], 2) << 8
+    return Parts(_signed("iq2_s", index, blocks[..., 34:66]), _odd(blocks, _fields(blocks[..., 74:82], 4), 8))
+
+
+def q5_k(blocks: np.ndarray) -> Parts:
+    """d, binary16 dmin, 12 bytes S with a scale and an offset of six bits a part, 32 bytes of fifth bits, 128 of
+    nibbles; (d scale) code - (dmin offset), the product exact and the difference rounded once.
+
+    Bit b of fifth-bits byte i belongs to value i of part b; parts 2c and 2c + 1 are the low and the high nibbles of
+    bytes 32c..32c+31. Parts below 4: scale S[b] and offset S[b + 4], six bits each; the others: the low and the high
+    nibble of S[b + 4], with the top two bits of S[b - 4] and S[b] above them.
+    """
+    S = blocks[..., 4:16].astype(np.uint32)
+    first, second, third = S[..., :4], S[..., 4:8], S[..., 8:]
+    scale = np.concatenate([first & 63, third & 15 | first >> 6 << 4], axis=-1)
+    offset = np.concatenate([second & 63, third >> 4 | second >> 6 << 4], axis=-1)
+    fifth = blocks[..., None, 16:48] >> np.arange(8, dtype=np.uint8)[:, None] & 1
+    low = _flat(_nibbles(blocks[..., 48:].reshape(*blocks.shape[:-1], 4, 32)), 2)
+    codes = (low | _flat(fifth, 2) << 4).astype(np.int8)
+    return Parts(codes, _half(blocks, 0) * scale.astype(np.float32), _half(blocks, 2) * offset.astype(np.float32))
+
+
+def with_parity(sevens: np.ndarray) -> np.ndarray:
+    """uint8 sign bytes KS of seven bits each."""
+    return np.asarray(sevens | (np.bitwise_count(sevens) & 1) << 7, np.uint8)
+
+
+def _half(blocks: np.ndarray, at: int) -> np.ndarray:
+    """float32 [..., 1]: the binary16 at byte `at`."""
+    return np.ascontiguousarray(blocks[..., at : at + 2]).view("<f2").astype(np.float32)
+
+
+def _words(blocks: np.ndarray, at: int, count: int, size: int) -> np.ndarray:
+    """uint32 [..., count]: little-endian words of `size` bytes from byte `at`."""
+    return np.ascontiguousarray(blocks[..., at : at + count * size]).view(f"<u{size}").astype(np.uint32)
+
+
+def _fields(octets: np.ndarray, bits: int) -> np.ndarray:
+    """uint32 [..., 8 n / bits]: the fields of `bits` bits of each byte, from the lowest."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint32)
+    return _flat(octets[..., None].astype(np.uint32) >> shifts & ((1 << bits) - 1), 2)
+
+
+def _nibbles(octets: np.ndarray) -> np.ndarray:
+    """uint8 [..., 2 n]: the low nibbles of n bytes, then the high ones."""
+    return np.concatenate([octets & 15, octets >> 4], axis=-1)
+
+
+def _flat(x: np.ndarray, axes: int) -> np.ndarray:
+    """`x` with its last axes joined."""
+    return x.reshape(*x.shape[:-axes], -1)
+
+
+def _signs_of_sevens(words: np.ndarray) -> np.ndarray:
+    """uint8 [..., 4 n]: sign bytes of the low 28 bits of n words."""
+    return with_parity(_flat(words[..., None] >> np.arange(0, 28, 7, dtype=np.uint32) & 127, 2))
+
+
+def _signed(name: str, index: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    """int8 codes: the grid's magnitudes at `index`, negated where a sign bit is set."""
+    magnitudes = _flat(codebook(name)[index], 2).astype(np.int8)
+    return np.where(_fields(signs, 1) == 1, -magnitudes, magnitudes)
+
+
+def _odd(blocks: np.ndarray, s: np.ndarray, divisor: int) -> np.ndarray:
+    """float32 d (2 s + 1) / divisor, exact; the divisor is a power of two."""
+    return np.asarray(_half(blocks, 0) * ((2 * s + 1).astype(np.float32) / np.float32(divisor)))

@@ -1,0 +1,336 @@
+"""Experts of a prompt, grouped, on int8 tensor cores: one row for each (token, rank) pair, not yet weighted.
+
+For a token x and an expert with rows Wg, Wu [ff, n] and Wd [n, ff] in their blocks:
+
+    h = swiglu(Wg x, Wu x),  row = Wd h,  swiglu(g, u) = g / (1 + e^-g) * u
+
+x and h are int8 with a scale for 32 values (include/activation.cuh), x once for each token. Each 32 values of a weight row
+are int8 codes and one exact scale, or two of 16 values. With integer dots, exact, and every operation rounded to FP32:
+
+    one scale:   acc = fma(d_w d_x, dot, acc)
+    two scales:  acc = fma(d_x, fma(d_w1, dot1, d_w0 dot0), acc)
+
+over blocks of 32 in the order of K from acc = +0. Exponentials are the project's own (include/exp2.cuh). So a row's bits
+depend on its token and its expert alone: not on the tier, the work shape, how experts are cut into launches, the order
+of rows or tokens, or the device. A NaN or infinity in x or h makes its block, and every output that uses it, NaN, and is
+counted; it never becomes a number again. A token of zeros gives +0.
+
+Grouping happens on the device and nothing waits for the host between the launches: quantise and group, then for each
+cut of experts gate and up with SwiGLU and int8 h, then down. Ids that name nobody are counted and give rows of +0.
+
+Work shapes: 256 weight rows by 64 routed rows, or 128 by 128. A block of threads takes one such tile of an expert, each
+warp 16 or 32 weight rows and all routed rows; weights are decoded from their blocks into matrix fragments in registers,
+once for a tile, and never pass through shared memory. Tiers: `sm80` m16n8k32 (m16n8k16 for two scales), activations by
+cp.async in four stages; `sm75` m8n8k16, four (two) for one of those, activations through registers in two stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from strata.executors.base import POISON_WORKSPACE, Argument, Buffer, Executor, Kernel, StrataError, Witness
+from strata.formats import FORMATS, device_table
+from strata.kernels.experts import (
+    BLOCK,
+    DOWN,
+    GATE_UP,
+    MAX_EXPERTS,
+    STAGES,
+    Experts,
+    PlacedExperts,
+    Routed,
+    check_tokens,
+    formats_of,
+    place,
+)
+from strata.kernels.paths import Path
+
+#: Work shapes by the number of 64-row units of weights: (weight rows, routed rows) of a block.
+SHAPES = {4: (256, 64), 2: (128, 128)}
+#: 16-row fragments of a warp, by tier and shape, and the blocks whose registers a multiprocessor must hold.
+_FRAGMENTS = {(80, 4): 1, (80, 2): 1, (75, 4): 1, (75, 2): 1}
+_MIN_BLOCKS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 2}
+#: Stages of activations in shared memory.
+_STAGES = {75: 2, 80: 4}
+_STAGE_VALUES = 64
+#: Experts of one launch at most, unless a caller cuts otherwise.
+BATCH = 128
+#: Blocks of a launch on an executor that is no card.
+_LANES_BLOCKS = 4
+#: Formats whose activations lie in PAIRED order, see include/expert_fragments.cuh.
+_PAIRED = ("iq3_xxs", "iq3_s", "iq2_xxs")
+_SCANS = 3
+
+
+def shared_bytes(form: str, tier: int, shape: int) -> int:
+    """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (64 codes
+    and two scales a column) or, after them, h; a number for each column; the codebook."""
+    weight_rows, columns = SHAPES[shape]
+    stages = _STAGES[tier] * columns * (_STAGE_VALUES + 8)
+    h = 0 if form in DOWN else columns * (weight_rows // 2 + 4) * 4
+    return max(stages, h) + columns * 4 + device_table(form).nbytes
+
+
+@cache
+def kernel(form: str, tier: int, shape: int) -> Kernel:
+    """The product of a format (gate and up, or down) for a tier (75, 80) in a work shape (4 or 2)."""
+    if form not in (*GATE_UP, *DOWN) or tier not in _STAGES or shape not in SHAPES:
+        raise StrataError(
+            f"expert_fused: {form}, tier {tier}, shape {shape}; expected one of {', '.join((*GATE_UP, *DOWN))},"
+            f" 75 or 80, and one of {', '.join(map(str, SHAPES))}"
+        )
+    weight_rows, columns = SHAPES[shape]
+    fragments = _FRAGMENTS[tier, shape]
+    size = shared_bytes(form, tier, shape)
+    return Kernel(
+        "expert_fused",
+        "expert_down" if form in DOWN else "expert_gate_up",
+        32 * weight_rows // (16 * fragments),
+        size,
+        (
+            ("TIER", tier),
+            ("FORMAT", FORMATS[form].ggml_type),
+            ("WEIGHT_ROWS", weight_rows),
+            ("COLUMNS", columns),
+            ("FRAGMENTS", fragments),
+            ("STAGES", _STAGES[tier]),
+            ("SHARED_BYTES", size),
+            ("MIN_BLOCKS", _MIN_BLOCKS[tier, shape]),
+        ),
+    )
+
+
+@cache
+def prepare_kernel() -> Kernel:
+    """Quantising and grouping, the same for every tier."""
+    shared = 4 * (MAX_EXPERTS + _SCANS * MAX_EXPERTS // 32 + 1)
+    return Kernel("expert_prepare", "expert_prepare", MAX_EXPERTS, shared, (("TIER", 75), ("EXPERTS", MAX_EXPERTS)))
+
+
+def tier_of(path: Path) -> int:
+    return int(path.tier.removeprefix("sm"))
+
+
+def kernels(path: Path, shapes: Sequence[int] = tuple(SHAPES)) -> Iterator[Kernel]:
+    """Every kernel that a path may launch."""
+    yield prepare_kernel()
+    for form in formats_of(path.mode):
+        for shape in shapes:
+            yield kernel(form, tier_of(path), shape)
+
+
+def shape_for(pairs: int, experts: int) -> int:
+    """The work shape by rows an expert: 128 routed rows at a time where two tiles of 64 would be needed, 64 below, and
+    above, where tiles of 64 leave less of the last one empty."""
+    return 2 if 56 * experts < pairs <= 112 * experts else 4
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Inputs, workspaces and the result on an executor; `launch` fills them and waits for nothing.
+
+    The counts of `status` and `ignored` begin at zero and `status` adds up over launches; all else is written anew.
+    """
+
+    executor: Executor
+    path: Path
+    placed: PlacedExperts
+    tokens: int
+    top: int
+    shape: tuple[int, int]
+    cuts: tuple[tuple[int, int], ...]
+    x: Buffer
+    ids: Buffer
+    codes: Buffer
+    scales: Buffer
+    h_codes: Buffer
+    h_scales: Buffer
+    rows: Buffer
+    trace: Buffer | None
+    slot: Buffer
+    pairs: Buffer
+    offsets: Buffer
+    tile_of: dict[int, Buffer]
+    tiles: dict[int, Buffer]
+    status: Buffer
+    ignored: Buffer
+    tables: dict[str, Buffer]
+
+    def buffers(self) -> list[Buffer]:
+        """All of them but the experts'."""
+        single = (
+            self.x, self.ids, self.codes, self.scales, self.h_codes, self.h_scales, self.rows, self.slot, self.pairs,
+            self.offsets, self.status, self.ignored,
+        )  # fmt: skip
+        traced = () if self.trace is None else (self.trace,)
+        return [*single, *traced, *self.tile_of.values(), *self.tiles.values(), *self.tables.values()]
+
+    def group(self) -> Witness:
+        """Quantise tokens and group pairs."""
+        experts = self.placed.experts
+        n = experts.geometry.n
+        per_block = MAX_EXPERTS * 4
+        grid = (1 + -(-self.tokens * n // per_block), 1, 1)
+        args: list[Argument] = [
+            self.x, self.ids, self.codes, self.scales, self.rows, self.offsets, self.tile_of[64], self.tiles[64],
+            self.tile_of[128], self.tiles[128], self.slot, self.pairs, self.status, self.ignored, np.int32(self.tokens),
+            np.int32(n), np.int32(self.top), np.int32(self.placed.count), np.int32(experts.gate_up in _PAIRED),
+        ]  # fmt: skip
+        return self.executor.launch(prepare_kernel(), grid, args)
+
+    def gate_up(self, cut: tuple[int, int]) -> Witness:
+        """Gate, up, SwiGLU and h of the experts cut[0] .. cut[1] - 1."""
+        return self._product(self.placed.experts.gate_up, self.shape[0], cut, self.codes, self.scales, self.h_scales)
+
+    def down(self, cut: tuple[int, int]) -> Witness:
+        """Rows of the same experts."""
+        return self._product(self.placed.experts.down, self.shape[1], cut, self.h_codes, self.h_scales, self.rows)
+
+    def _product(
+        self, form: str, shape: int, cut: tuple[int, int], codes: Buffer, scales: Buffer, out: Buffer
+    ) -> Witness:
+        experts = self.placed.experts
+        program = kernel(form, tier_of(self.path), shape)
+        weight_rows, columns = SHAPES[shape]
+        rows = experts.geometry.n if form in DOWN else 2 * experts.geometry.ff
+        # More tiles than this there cannot be: a full one for every `columns` pairs, and a last one for each expert.
+        most = (self.tokens * self.top // columns + cut[1] - cut[0]) * -(-rows // weight_rows)
+        args: list[Argument] = [
+            self.placed.table, self.tiles[columns], self.tile_of[columns], self.offsets, self.pairs, codes, scales,
+            self.tables.get(form), self.h_codes, out, self.trace, self.status, np.int64(experts.layout.down),
+            np.int32(experts.geometry.n), np.int32(experts.geometry.ff), np.int32(self.top), np.int32(cut[0]),
+            np.int32(cut[1]),
+        ]  # fmt: skip
+        grid = (max(1, min(most, self._resident(program, shape))), 1, 1)
+        return self.executor.launch(program, grid, args, reached=self.placed.blobs)
+
+    def _resident(self, program: Kernel, shape: int) -> int:
+        """Blocks that run at the same time; each takes one work item after another."""
+        multiprocessors = self.executor.describe().get("multiprocessors")
+        if multiprocessors is None:
+            return _LANES_BLOCKS
+        return int(multiprocessors) * _MIN_BLOCKS[tier_of(self.path), shape]
+
+    def launch(self) -> list[Witness]:
+        """Everything, in order."""
+        witnesses = [self.group()]
+        for cut in self.cuts:
+            witnesses += [self.gate_up(cut), self.down(cut)]
+        return witnesses
+
+    def result(self, witnesses: list[Witness]) -> Routed:
+        """What a launch left, in the order of pairs."""
+        experts, pairs = self.placed.experts, self.tokens * self.top
+        ff = experts.geometry.ff
+        slot = self.slot.host()
+        named = slot >= 0
+        of_pair = slot[named]
+
+        def by_pair(buffer: Buffer, dtype: type, width: int) -> np.ndarray:
+            out = np.zeros((pairs, width), dtype)
+            out[named] = buffer.host().view(dtype)[of_pair]
+            return out.reshape(self.tokens, self.top, width)
+
+        offsets = self.offsets.host()
+        gate = up = None
+        if self.trace is not None:
+            both = by_pair(self.trace, np.float32, 2 * ff)
+            gate, up = both[..., :ff], both[..., ff:]
+        status = self.status.host()
+        return Routed(
+            rows=self.rows.host(),
+            witnesses=witnesses,
+            guards_ok=all(b.guards_intact() for b in [*self.buffers(), self.placed.table, *self.placed.blobs]),
+            ignored=int(self.ignored.host()[0]),
+            status=(int(status[0]), int(status[1]), int(status[2])),
+            h_codes=by_pair(self.h_codes, np.int8, ff),
+            h_scales=by_pair(self.h_scales, np.float32, ff // BLOCK),
+            slot=slot,
+            source=self.pairs.host()[: int(offsets[-1])] // self.top,
+            offsets=offsets,
+            gate=gate,
+            up=up,
+        )
+
+
+def cuts_of(experts: int, cuts: Sequence[tuple[int, int]] | None = None) -> tuple[tuple[int, int], ...]:
+    """The experts of each launch: `cuts`, which must cover 0 .. experts - 1 in order, or batches of BATCH."""
+    if cuts is None:
+        return tuple((e, min(e + BATCH, experts)) for e in range(0, experts, BATCH))
+    ends = [0, *(end for _, end in cuts)]
+    if [begin for begin, _ in cuts] != ends[:-1] or ends[-1] != experts or any(b > e for b, e in cuts):
+        raise StrataError(f"cuts {list(cuts)}: expected 0 to {experts} without gaps")
+    return tuple((int(begin), int(end)) for begin, end in cuts)
+
+
+def prepare(
+    executor: Executor,
+    path: Path,
+    placed: PlacedExperts,
+    x: np.ndarray,
+    ids: np.ndarray,
+    shape: int | tuple[int, int] | None = None,
+    cuts: Sequence[tuple[int, int]] | None = None,
+    trace: bool = False,
+) -> Prepared:
+    """Inputs and workspaces for `launch`.
+
+    x: float32 [tokens, n]; ids: int32 [tokens, top]; shape: the work shape, or one for gate and up and one for down,
+    None for the rule of `shape_for`; cuts: experts of each launch, see `cuts_of`. Raises StrataError for what does not fit.
+    """
+    experts = placed.experts
+    if path.operation != "expert_fused" or path.mode != experts.mode:
+        raise StrataError(f"{path.name} cannot run on {experts.mode} experts as expert_fused")
+    check_tokens(experts, x, ids)
+    tokens, top = ids.shape
+    pairs, count = tokens * top, placed.count
+    chosen = shape_for(pairs, count) if shape is None else shape
+    both = (chosen, chosen) if isinstance(chosen, int) else chosen
+    if any(each not in SHAPES for each in both):
+        raise StrataError(f"work shape {shape}: expected one of {', '.join(map(str, SHAPES))}")
+    n, ff = experts.geometry.n, experts.geometry.ff
+
+    def work(size: Sequence[int], dtype: type, name: str) -> Buffer:
+        return executor.empty(size, dtype, poison=POISON_WORKSPACE, name=name)
+
+    tables = {form: device_table(form) for form in (experts.gate_up, experts.down)}
+    return Prepared(
+        executor, path, placed, tokens, top, both, cuts_of(count, cuts),
+        x=executor.array(x, "x"),
+        ids=executor.array(ids, "ids"),
+        codes=work((tokens, n), np.uint8, "codes of x"),
+        scales=work((tokens, n // BLOCK), np.float32, "scales of x"),
+        h_codes=work((pairs, ff), np.uint8, "codes of h"),
+        h_scales=work((pairs, ff // BLOCK), np.float32, "scales of h"),
+        rows=executor.empty((tokens, top, n), np.float32, name="rows"),
+        trace=executor.empty((pairs, 2 * ff), np.float32, name="trace") if trace else None,
+        slot=work((pairs,), np.int32, "slot"),
+        pairs=work((pairs,), np.int32, "pairs"),
+        offsets=work((count + 1,), np.int32, "offsets"),
+        tile_of={size: work((count + 1,), np.int32, f"first tiles of {size}") for size in (64, 128)},
+        tiles={size: work((pairs // size + min(count, pairs), 2), np.int32, f"tiles of {size}") for size in (64, 128)},
+        status=executor.array(np.zeros(len(STAGES), np.int32), "status"),
+        ignored=executor.array(np.zeros(1, np.int32), "ignored"),
+        tables={form: executor.array(table, f"codebook of {form}") for form, table in tables.items() if table.size},
+    )  # fmt: skip
+
+
+def run(
+    executor: Executor,
+    path: Path,
+    experts: Experts,
+    x: np.ndarray,
+    ids: np.ndarray,
+    shape: int | tuple[int, int] | None = None,
+    cuts: Sequence[tuple[int, int]] | None = None,
+    trace: bool = False,
+) -> Routed:
+    """One run of host arrays, see `prepare`."""
+    prepared = prepare(executor, path, place(executor, experts), x, ids, shape, cuts, trace)
+    return prepared.result(prepared.launch())
+
+

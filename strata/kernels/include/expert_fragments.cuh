@@ -1,0 +1,139 @@
+// Fragments of integer matrix products straight from a row of blocks: no decoded weight goes through shared memory.
+//
+// Four lanes t = 0..3 share a row, and a lane holds eight of 32 values: two registers of four codes, for k-slots 4t..4t+3
+// and 16+4t..16+4t+3 of an m16n8k32. A sum of integers has no order, so slots may stand for any values as long as the
+// activations agree. In PAIRED order lane t's slots are values 8t..8t+7, one entry of a codebook and one byte of signs;
+// else they are the values of their own number. Where 16 values have a scale the halves are products of their own, and
+// the order is the natural one.
+#pragma once
+
+#include "expert_formats.cuh"
+
+template <int TYPE>
+struct Fragment {
+  static constexpr bool paired = TYPE == TYPE_IQ3_XXS || TYPE == TYPE_IQ3_S || TYPE == TYPE_IQ2_XXS;
+  static constexpr int scales = Blocks<TYPE>::scales;
+  // 16-bit words that a lane reads for its eight values.
+  static constexpr int halves = TYPE == TYPE_IQ3_XXS ? 4 : TYPE == TYPE_IQ3_S ? 5 : TYPE == TYPE_IQ4_XS ? 5 : TYPE == TYPE_IQ2_S ? 7
+                                : TYPE == TYPE_IQ2_XXS ? 4 : TYPE == TYPE_IQ2_XS ? 4 : 3;
+  u16 h[halves];
+};
+
+// Position, in 4-byte words, of values 4w..4w+3 of 32 in activations for a product in PAIRED order.
+template <bool PAIRED>
+DEVICE int word_place(int w) { return PAIRED ? (w & 1) * 4 + (w >> 1) : w; }
+
+// Reads what lane t needs of values 32b..32b+31 of the row at `row`, by 16-bit loads.
+template <int TYPE>
+DEVICE Fragment<TYPE> fetch_fragment(const u8* row, int b, int t) {
+  using Block = Blocks<TYPE>;
+  constexpr int kParts = Block::values / 32;
+  const int s = static_cast<int>(static_cast<u32>(b) % kParts);
+  const u8* block = row + static_cast<u32>(b) / kParts * Block::bytes;
+  Fragment<TYPE> f;
+  f.h[0] = load<u16>(block);   // d
+  if constexpr (TYPE == TYPE_IQ4_NL) {
+    fetch<2>(f.h + 1, block + 2 + 4 * t);
+  } else if constexpr (TYPE == TYPE_Q2_0) {
+    f.h[1] = load<u16>(block + 2 + 8 * s + (t & 2));
+    f.h[2] = load<u16>(block + 6 + 8 * s + (t & 2));
+  } else if constexpr (TYPE == TYPE_IQ4_XS) {
+    fetch<2>(f.h + 1, block + 8 + 16 * s + 4 * t);
+    f.h[3] = load<u16>(block + 2);
+    f.h[4] = load<u16>(block + 4 + s / 4 * 2);
+  } else if constexpr (TYPE == TYPE_IQ3_XXS) {
+    f.h[1] = load<u16>(block + 2 + 8 * s + 2 * t);
+    fetch<2>(f.h + 2, block + 66 + 4 * s);
+  } else if constexpr (TYPE == TYPE_IQ3_S) {
+    f.h[1] = load<u16>(block + 2 + 8 * s + 2 * t);
+    f.h[2] = load<u16>(block + 74 + 4 * s + (t & 2));
+    f.h[3] = load<u16>(block + 66 + s / 2 * 2);
+    f.h[4] = load<u16>(block + 106 + s / 4 * 2);
+  } else if constexpr (TYPE == TYPE_IQ2_XXS) {
+    f.h[1] = load<u16>(block + 2 + 8 * s + (t & 2));
+    fetch<2>(f.h + 2, block + 6 + 8 * s);
+  } else if constexpr (TYPE == TYPE_IQ2_XS) {
+    f.h[1] = load<u16>(block + 2 + 8 * s + (t & 2));
+    f.h[2] = load<u16>(block + 6 + 8 * s + (t & 2));
+    f.h[3] = load<u16>(block + 66 + s / 2 * 2);
+  } else {
+    static_assert(TYPE == TYPE_IQ2_S, "no such format");
+    fetch<2>(f.h + 1, block + 2 + 4 * s);
+    fetch<2>(f.h + 3, block + 34 + 4 * s);
+    f.h[5] = load<u16>(block + 66 + s / 2 * 2);
+    f.h[6] = load<u16>(block + 74 + s / 2 * 2);
+  }
+  return f;
+}
+
+// A sign byte from seven bits: bit 7 is their parity.
+DEVICE u32 seven_signs(u32 seven) { return seven | static_cast<u32>(__popc(seven) & 1) << 7; }
+
+// codes[0], codes[1]: the lane's two registers; scale[0] of both, or of the first and scale[1] of the second.
+template <int TYPE>
+DEVICE void decode_fragment(const Fragment<TYPE>& f, int b, int t, Shared<u32> grid, u32 (&codes)[2],
+                            float (&scale)[Fragment<TYPE>::scales]) {
+  constexpr int kParts = Blocks<TYPE>::values / 32;
+  const int s = static_cast<int>(static_cast<u32>(b) % kParts);
+  if constexpr (TYPE == TYPE_IQ4_NL || TYPE == TYPE_IQ4_XS) {
+    const u32 table[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u};
+    nibble_lookup(joined(f.h[1], f.h[2]), table, codes[0], codes[1]);
+    if constexpr (TYPE == TYPE_IQ4_NL) {
+      scale[0] = half_value(f.h[0]);
+    } else {
+      const int low = f.h[4] >> 4 * (s % 4) & 15, high = f.h[3] >> 2 * s & 3;
+      scale[0] = scaled(f.h[0], __int2float_rn((low | high << 4) - 32));
+    }
+  } else if constexpr (TYPE == TYPE_Q2_0) {
+    scale[0] = half_value(f.h[0]);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {   // four values of two bits in a byte
+      const u32 four = byte_of(f.h[1 + i], t & 1), two = four | four << 4;
+      codes[i] = byte_lookup(0x020100ffu, 0, (two & 0x0303u) | (two << 2 & 0x3030u));
+    }
+  } else if constexpr (TYPE == TYPE_IQ3_XXS || TYPE == TYPE_IQ3_S) {
+    u32 signs, index[2] = {byte_of(f.h[1], 0), byte_of(f.h[1], 1)};
+    if constexpr (TYPE == TYPE_IQ3_XXS) {
+      const u32 a = joined(f.h[2], f.h[3]);
+      signs = seven_signs(a >> 7 * t & 127u);
+      scale[0] = scaled(f.h[0], __int2float_rn(static_cast<int>(a >> 28) * 2 + 1) * 0.25f);
+    } else {
+      const u32 high = byte_of(f.h[3], s % 2) >> 2 * t;   // bits of the two indices
+      index[0] |= (high & 1u) << 8, index[1] |= (high & 2u) << 7;
+      signs = byte_of(f.h[2], t & 1);
+      scale[0] = scaled(f.h[0], __int2float_rn(2 * (f.h[4] >> 4 * (s % 4) & 15) + 1));
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) codes[i] = signed_bytes(grid.ld(static_cast<int>(index[i])), signs >> 4 * i);
+  } else if constexpr (TYPE == TYPE_IQ2_XXS) {
+    const u32 a = joined(f.h[2], f.h[3]), signs = seven_signs(a >> 7 * t & 127u);
+    scale[0] = scaled(f.h[0], __int2float_rn(static_cast<int>(a >> 28) * 2 + 1) * 0.125f);
+    const uint2 magnitudes = grid.template ld<uint2>(2 * static_cast<int>(byte_of(f.h[1], t & 1)));
+    codes[0] = signed_bytes(magnitudes.x, signs);
+    codes[1] = signed_bytes(magnitudes.y, signs >> 4);
+  } else {
+    // Values 4t..4t+3 and 16+4t..: a half of group t/2, and of group 2 + t/2.
+    const int half = t & 1;
+    u32 index[2], signs[2], levels;
+    if constexpr (TYPE == TYPE_IQ2_XS) {
+      levels = byte_of(f.h[3], s % 2);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) index[i] = f.h[1 + i] & 511u, signs[i] = seven_signs(static_cast<u32>(f.h[1 + i]) >> 9);
+    } else {
+      static_assert(TYPE == TYPE_IQ2_S, "no such format");
+      levels = byte_of(f.h[6], s % 2);
+      const u32 high = byte_of(f.h[5], s % 2);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int group = 2 * i + (t >> 1);
+        index[i] = byte_of(f.h[1 + i], t >> 1) | (high >> 2 * group & 3u) << 8;
+        signs[i] = byte_of(f.h[3 + i], t >> 1);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      scale[i] = scaled(f.h[0], __int2float_rn(static_cast<int>(levels >> 4 * i & 15u) * 2 + 1) * 0.125f);
+      codes[i] = signed_bytes(grid.ld(2 * static_cast<int>(index[i]) + half), signs[i] >> 4 * half);
+    }
+  }
+}

@@ -1,0 +1,131 @@
+"""Runs one case of the router or of combining: every bit, FP64 within the bound, tokens in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from strata.executors.base import Executor, Kernel, Witness
+from strata.kernels import combine, router
+from strata.kernels.combine import Combined
+from strata.kernels.paths import Path
+from strata.kernels.router import Routing
+from validation import judge
+from validation.bounds import combine as combine_bounds
+from validation.bounds import router as router_bounds
+from validation.experts import around
+from validation.experts.around import Sums
+from validation.experts.case import ExpertCase
+from validation.findings import Findings
+from validation.probes import self_check
+from validation.reference import combine as combine_reference
+from validation.reference import router as router_reference
+from validation.settings import Settings
+from validation.verdict import Check, holds, identical, within, written
+
+
+def kernels_of(operation: str) -> list[Kernel]:
+    """The one kernel of either operation."""
+    return [router.kernel() if operation == "router" else combine.kernel()]
+
+
+@dataclass(frozen=True)
+class Around:
+    """The kernels under test, and what they are made of."""
+
+    route: Callable[[Executor, np.ndarray, int], Routing] = router.run
+    combine: Callable[..., Combined] = combine.run
+    kernels: Callable[[str], list[Kernel]] = kernels_of
+
+
+def run(
+    case: ExpertCase, path: Path, executor: Executor, settings: Settings, kernels: Around | None = None
+) -> Findings:
+    """Findings of one case of either."""
+    own = kernels or Around()
+    found = Findings()
+    if path.operation == "router":
+        _route(found, case, executor, settings, own)
+    else:
+        _combine(found, case, executor, settings, own)
+    return found
+
+
+def _ran(executor: Executor, kernels: list[Kernel], witnesses: list[Witness], guards_ok: bool) -> list[Check]:
+    images = {kernel.entry: executor.build(kernel).digest for kernel in kernels}
+    return [
+        holds("guards", guards_ok, "memory around a buffer was overwritten"),
+        judge.witnessed(executor, witnesses, None, images),
+    ]
+
+
+def _whole(check: Check) -> Check:
+    """Every bit was predicted, which makes a case that passes EXACT."""
+    return replace(check, figures=check.figures | {"all_bits": True})
+
+
+def _route(found: Findings, case: ExpertCase, executor: Executor, settings: Settings, own: Around) -> None:
+    with found.timed("data"):
+        logits = around.logits(case)
+    with found.timed("new"):
+        got = own.route(executor, logits, case.top)
+    order = case.stream("repeat").permutation(case.tokens)
+    with found.timed("repeat"):
+        again = own.route(settings.twin or executor, np.ascontiguousarray(logits[order]), case.top)
+    with found.timed("reference"):
+        due = router_reference.route(logits, case.top)
+        bits = router_reference.weight_bits(logits, case.top)
+        bound = router_bounds.weights(due, case.experts)
+    axes = ("token", "rank")
+    nans, infinities = int(np.isnan(logits).sum()), int(np.isinf(logits).sum())
+    found.checks += _ran(executor, own.kernels("router"), got.witnesses, got.guards_ok)
+    found.checks += [
+        written("written", got.weights, axes=axes),
+        identical("ids", got.ids, due.ids, axes=axes),
+        _whole(identical("bits", got.weights, bits, axes=axes)),
+        within("bound", got.weights, due.weights, bound, axes=axes),
+        identical("repeat", again.weights, got.weights[order], labels=(order,), axes=axes),
+        identical("repeat of ids", again.ids, got.ids[order], labels=(order,), axes=axes),
+        holds("nans", got.nans == nans, f"{got.nans} NaN reported, expected {nans}"),
+        holds("infinities", got.infinities == infinities, f"{got.infinities} reported, expected {infinities}"),
+        judge.bit_battery(got.ids),
+        replace(judge.bit_battery(got.weights), name="self bits"),
+    ]
+
+
+def _sum(own: Around, executor: Executor, data: Sums) -> Combined:
+    return own.combine(executor, data.rows, data.weights, data.shared, data.gate)
+
+
+def _combine(found: Findings, case: ExpertCase, executor: Executor, settings: Settings, own: Around) -> None:
+    with found.timed("data"):
+        data = around.sums(case)
+    with found.timed("new"):
+        got = _sum(own, executor, data)
+    order = case.stream("repeat").permutation(case.tokens)
+    with found.timed("repeat"):
+        again = _sum(own, settings.twin or executor, data.tokens(order))
+    with found.timed("reference"):
+        parts = (data.rows, data.weights, data.shared, data.gate)
+        fine = np.isfinite(combine_reference.combine(*parts)).all(axis=1)
+        sound = data.tokens(np.flatnonzero(fine))
+        parts = (sound.rows, sound.weights, sound.shared, sound.gate)
+        due, bits = combine_reference.combine(*parts), combine_reference.combine_bits(*parts)
+        bound = combine_bounds.rows(*parts)
+    rows, axes = np.flatnonzero(fine), ("token", "column")
+    lost = int((~np.isfinite(got.out)).sum())
+    spoiled = int((~np.isfinite(got.out[fine])).sum())
+    found.checks += _ran(executor, own.kernels("combine"), got.witnesses, got.guards_ok)
+    found.checks += [
+        written("written", got.out, axes=axes),
+        _whole(identical("bits", got.out[fine], bits, labels=(rows,), axes=axes)),
+        within("bound", got.out[fine], due, bound, labels=(rows,), axes=axes),
+        identical("repeat", again.out, got.out[order], labels=(order,), axes=axes),
+        holds("lost", got.lost == lost, f"{got.lost} outputs reported lost, {lost} are not finite"),
+        holds("finite", spoiled == 0, f"{spoiled} outputs of finite tokens are not finite"),
+        holds("broken", fine.all() or lost > 0, "tokens that are not finite gave numbers"),
+        self_check(due[:, None], bound[:, None], lambda x: within("self", x, due[:, None], bound[:, None]).verdict.passes),
+        replace(judge.bit_battery(got.out), name="self bits"),
+    ]

@@ -1,0 +1,252 @@
+"""Runs one case of an expert path: path, path again in other orders, bits, three steps against FP64, baseline, verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from strata.executors.base import Executor, StrataError
+from strata.kernels.paths import PATHS, Path
+from validation.attention_case import Memo
+from validation.bounds import published_experts as published
+from validation.experts import checks, expected, promises
+from validation.experts import inputs as made
+from validation.experts.case import ExpertCase
+from validation.experts.expected import Bits, Model
+from validation.experts.inputs import Inputs
+from validation.experts.operation import ExpertOperation, Outcome
+from validation.experts.sampling import modelled, referenced, work
+from validation.findings import Findings
+from validation.predict import DEFAULT_RULE
+from validation.settings import Settings
+from validation.verdict import Check, holds, identical, written
+
+Operations = Mapping[str, ExpertOperation]
+#: Multiply-adds up to which lanes repeat a case in a cut of two parts as well, and up to which they predict a card's.
+CUT_ON_LANES = 1 << 27
+PREDICTED_ON_LANES = 1 << 28
+
+
+def run(
+    case: ExpertCase, path: Path, executor: Executor, settings: Settings, memo: Memo, operations: Operations
+) -> Findings:
+    """Findings of one expert path on one case. Raises StrataError when something cannot run."""
+    found = Findings()
+    operation, key = operations[path.operation], (case, path.mode)
+    with found.timed("data"):
+        data: Inputs = memo.get("expert inputs", key, lambda: made.build(case, path.mode))
+        # Not kept in the memo: it is what tells that the memo gave this case's inputs.
+        found.checks.append(promises.kept(case, data))
+    if operation.refuses_strays and not data.named.all():
+        found.checks.append(_refuses("refuses", path, executor, operation, data))
+        return found
+    with found.timed("new"):
+        first = operation.run(executor, path, data, None, True)
+    shape = (case.tokens, case.top, case.n)
+    if first.out.shape != shape:
+        found.checks.append(holds("shape", False, f"the output's shape is {first.out.shape}, expected {shape}"))
+        return found
+    found.checks += _ran("", path, executor, operation, data, first)
+    with found.timed("repeat"):
+        found.checks += _again(case, path, executor, settings, operation, data, first.out)
+    found.checks += _tiers(memo, (key, path.operation), path, first.out)
+    with found.timed("bits"):
+        pairs, whole = modelled(case, data, settings.predict == "all")
+        bits: Bits = memo.get(
+            f"bits of {path.operation}", (key, whole), lambda: expected.bits(data, pairs, operation.arithmetic)
+        )
+        if len(pairs):
+            found.checks += checks.of_bits("bits", first, bits, whole)
+        else:  # every row is nobody's, and all of it was looked at
+            found.checks[-1] = replace(found.checks[-1], figures={"all_bits": True})
+        found.checks += checks.finite(data, first, bits if whole else None)
+    with found.timed("prediction"):
+        found.checks += _predicted(case, path, executor, settings, operation, data, first.out)
+    some = referenced(case, data, pairs)
+    some = some[_finite(bits, some)]
+    if len(some):
+        with found.timed("steps"):
+            found.checks += checks.of_steps(data, first, some, operation.arithmetic)
+        with found.timed("reference"):
+            model: Model = memo.get(
+                f"model of {path.operation}",
+                (key, len(some)),
+                lambda: expected.model(data, some, operation.arithmetic),
+            )
+        found.checks.append(checks.limited("bound", checks.rows(first.out, some), model.rounded, some))
+        found.checks.append(checks.battery(some, model.rounded, data))
+        found.checks.append(checks.refused_bit(first.out))
+        new = checks.errors(checks.rows(first.out, some), model)
+        found.figures |= {f"new_{name}": value for name, value in new.items()}
+        found.figures |= {"pairs_predicted": len(pairs), "pairs_referenced": len(some)}
+    base = PATHS[path.baseline] if path.baseline else None
+    old: Outcome | None = None
+    if base is not None and base.operation in operations:
+        basis = operations[base.operation]
+        if basis.refuses_strays and not data.named.all():
+            found.checks.append(_refuses("baseline refuses", base, executor, basis, data))
+            return found
+        with found.timed("old"):
+            second: Outcome = memo.get(
+                "expert old", (case, base, executor), lambda: basis.run(executor, base, data, None, False)
+            )
+        old = second
+        found.checks += _ran("baseline ", base, executor, basis, data, second)
+        with found.timed("baseline"):
+            found.checks += _baseline(found, memo, key, base, basis, data, second, pairs, some, whole)
+    if settings.reps:
+        with found.timed("timing"):
+            _time(found, data, ((path, first.out), (base, old.out if old else None)), executor, settings.reps, operations)
+    return found
+
+
+def _refuses(name: str, path: Path, executor: Executor, operation: ExpertOperation, data: Inputs) -> Check:
+    """A path without rows for nobody says so, and computes nothing."""
+    try:
+        operation.run(executor, path, data, None, False)
+    except StrataError as error:
+        said = "names expert" in str(error)
+        return holds(name, said, f"it says {str(error)!r}, expected the id", {"said": str(error), "all_bits": True})
+    return holds(name, False, "ids that name nobody were taken")
+
+
+def _ran(
+    prefix: str, path: Path, executor: Executor, operation: ExpertOperation, data: Inputs, got: Outcome
+) -> list[Check]:
+    """What is asked of every run, whatever its numbers."""
+    found = [
+        written("written", got.out, axes=checks.AXES),
+        holds("guards", got.guards_ok, "memory around a buffer was overwritten"),
+        *checks.launched(executor, got.witnesses, operation.kernels(path, data)),
+    ]
+    if got.grouping is not None:
+        found.append(checks.grouped(data, got.grouping))
+    found += checks.nobody(data, got)
+    return [replace(check, name=f"{prefix}{check.name}") for check in found]
+
+
+def _again(
+    case: ExpertCase,
+    path: Path,
+    executor: Executor,
+    settings: Settings,
+    operation: ExpertOperation,
+    data: Inputs,
+    out: np.ndarray,
+) -> list[Check]:
+    """The path once more: its tokens in another order, in every work shape, and in two parts. Every pair keeps its bits."""
+    other = settings.twin or executor
+    order = case.stream("repeat").permutation(case.tokens)
+    turned = operation.run(other, path, data.tokens(order), None, False).out
+    labels = (order,)
+    found = [identical("repeat", checks.plain(turned), checks.plain(out[order]), labels=labels, axes=checks.AXES)]
+    found[0] = replace(found[0], figures=found[0].figures | {"other_schedule": settings.twin is not None})
+    for shape in operation.shapes(path):
+        again = operation.run(executor, path, data, shape, False).out
+        found.append(identical(f"shape {shape}", checks.plain(again), checks.plain(out), axes=checks.AXES))
+    small = executor.name != "lanes" or work(case, case.pairs) <= CUT_ON_LANES
+    if small and case.tokens > 1:
+        cut = case.tokens // 3 or 1
+        parts = [np.arange(cut), np.arange(cut, case.tokens)]
+        halves = [operation.run(other, path, data.tokens(part), None, False).out for part in parts]
+        joined = np.concatenate(halves)
+        found.append(identical("in parts", checks.plain(joined), checks.plain(out), axes=checks.AXES))
+    return found
+
+
+def _tiers(memo: Memo, key: object, path: Path, out: np.ndarray) -> list[Check]:
+    """Against the bits of another tier of the same operation and mode, where one ran this case just before."""
+    tier, other = memo.get("expert tiers", key, lambda: (path.tier, out))
+    if tier == path.tier:
+        return []
+    return [identical(f"as {tier}", checks.plain(out), checks.plain(other), axes=checks.AXES)]
+
+
+def _finite(bits: Bits, pairs: np.ndarray) -> np.ndarray:
+    """bool like `pairs`: whose every step is finite in float32, so that FP64 and its bounds say something of it."""
+    fine = np.isfinite(bits.out).all(axis=1) & np.isfinite(bits.gate).all(axis=1) & np.isfinite(bits.up).all(axis=1)
+    fine &= np.isfinite(bits.h.scale).all(axis=1)
+    return np.asarray(fine[np.searchsorted(bits.pairs, pairs)])
+
+
+def _predicted(
+    case: ExpertCase,
+    path: Path,
+    executor: Executor,
+    settings: Settings,
+    operation: ExpertOperation,
+    data: Inputs,
+    out: np.ndarray,
+) -> list[Check]:
+    """On a card, the bits of lanes on a case that lanes can do; integer products need no rule of a tensor core."""
+    small = work(case, case.pairs) <= PREDICTED_ON_LANES
+    if settings.predict == "none" or executor.name == "lanes" or settings.predictor is None or not small:
+        return []
+    due = operation.run(settings.predictor(DEFAULT_RULE), path, data, None, False).out
+    return [identical("prediction", checks.plain(out), checks.plain(due), axes=checks.AXES)]
+
+
+def _baseline(
+    found: Findings,
+    memo: Memo,
+    key: object,
+    base: Path,
+    basis: ExpertOperation,
+    data: Inputs,
+    old: Outcome,
+    pairs: np.ndarray,
+    some: np.ndarray,
+    whole: bool,
+) -> list[Check]:
+    """Whether the baseline is right itself, and how far both are from FP64 on the float32 tokens."""
+    out: list[Check] = []
+    if len(pairs):
+        bits: Bits = memo.get(
+            f"bits of {base.operation}", (key, whole), lambda: expected.bits(data, pairs, basis.arithmetic)
+        )
+        out += checks.of_bits("baseline bits", old, bits, False)
+        some = some[_finite(bits, some)]
+    if not len(some):
+        return out
+    model: Model = memo.get(
+        f"model of {base.operation}", (key, len(some)), lambda: expected.model(data, some, basis.arithmetic)
+    )
+    out.append(checks.limited("baseline bound", checks.rows(old.out, some), model.rounded, some))
+    errors = checks.errors(checks.rows(old.out, some), model)
+    found.figures |= {f"old_{name}": value for name, value in errors.items()}
+    out += published.gates(found.figures, data.x.shape[0])
+    return out
+
+
+def _time(
+    found: Findings,
+    data: Inputs,
+    runs: tuple[tuple[Path, np.ndarray], tuple[Path | None, np.ndarray | None]],
+    executor: Executor,
+    reps: int,
+    operations: Operations,
+) -> None:
+    """Device times of path and baseline on the same inputs; what was timed must be what was judged."""
+    clock = getattr(executor, "time_launches", None)
+    for name, (path, out) in zip(("new", "old"), runs, strict=True):
+        if path is None or out is None:
+            continue
+        prepare = operations[path.operation].prepare
+        if clock is None or prepare is None:
+            found.figures["device_time"] = "no device clock on this executor"
+            return
+        launch, buffer = prepare(executor, path, data)
+        times = [float(time) for time in clock(launch, reps)]
+        timed = checks.plain(buffer.host().reshape(out.shape))
+        same = np.array_equal(timed.view(np.uint32), checks.plain(out).view(np.uint32))
+        found.checks.append(holds(f"timed {name}", same, "the timed runs gave other bits than the judged one"))
+        said: dict[str, Any] = {"milliseconds": times, "median": median(times)}
+        found.figures[f"device_{name}"] = said
+    if "device_old" in found.figures:
+        found.figures["device_ratio"] = found.figures["device_old"]["median"] / found.figures["device_new"]["median"]
+
+

@@ -1,0 +1,89 @@
+"""Data of the router and of combining: logits, and rows with their weights, drawn as a recipe says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from validation.draws import Stream
+from validation.experts.case import ExpertCase
+
+#: Bits of a NaN of each sign and of both infinities.
+_BROKEN = np.array([0x7FC00000, 0xFFC00001, 0x7F800000, 0xFF800000], np.uint32)
+#: Levels that logits of ties take.
+_LEVELS = 5
+#: One token in so many has no shared expert's share, its gate being far below zero.
+_SHUT = 4
+
+
+def logits(case: ExpertCase) -> np.ndarray:
+    """float32 [tokens, experts] of a router recipe."""
+    stream, shape = case.stream("logits"), (case.tokens, case.experts)
+    x = stream.child("bell").normals(shape, 1)
+    kind = case.recipe.removeprefix("router_")
+    if kind == "equal":
+        x = np.broadcast_to(stream.child("level").normals((case.tokens, 1), 2), shape).copy()
+    elif kind == "ties":
+        x = (stream.child("level").below(_LEVELS, shape) - _LEVELS // 2).astype(np.float32)
+        negative = stream.child("zero").below(2, shape) == 0
+        x = np.where((x == 0) & negative, np.float32(-0.0), x)
+    elif kind == "close":  # a float32 step apart: the exponentials of two may be equal, the logits are not
+        steps = np.argsort(stream.child("order").words(shape), axis=1, kind="stable")
+        x = (np.float32(3).view(np.uint32) + steps.astype(np.uint32)).view(np.float32)
+    elif kind == "dominant":
+        x[np.arange(case.tokens), stream.child("which").below(case.experts, case.tokens)] = np.float32(1e4)
+        x = np.where(stream.child("sunk").below(3, shape) == 0, np.float32(-1e30), x)
+    elif kind == "broken":
+        bits = x.view(np.uint32).copy()
+        broken = stream.child("broken").below(4, shape) == 0
+        broken[0] = True
+        bits[broken] = _BROKEN[stream.child("what").below(len(_BROKEN), shape)][broken]
+        x = bits.view(np.float32)
+    return np.ascontiguousarray(x)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What is combined. rows: float32 [tokens, top, n]; weights: float32 [tokens, top]; shared: float32 [tokens, n] and
+    gate: float32 [tokens], or neither."""
+
+    rows: np.ndarray
+    weights: np.ndarray
+    shared: np.ndarray | None
+    gate: np.ndarray | None
+
+    def tokens(self, order: np.ndarray) -> Sums:
+        """The same for some tokens, in the given order."""
+        parts = (None if x is None else x[order] for x in (self.rows, self.weights, self.shared, self.gate))
+        return Sums(*parts)  # type: ignore[arg-type]
+
+
+def sums(case: ExpertCase) -> Sums:
+    """Inputs of a combine recipe."""
+    stream, shape = case.stream("sums"), (case.tokens, case.top, case.n)
+    sizes = stream.child("size").below(24, (case.tokens, case.top, 1)) - 12
+    rows = np.ldexp(stream.child("rows").normals(shape), sizes.astype(np.int32)).astype(np.float32)
+    weights = _weights(stream, case)
+    kind = case.recipe.removeprefix("combine_")
+    if kind == "alone":
+        return Sums(rows, weights, None, None)
+    if kind == "cancelling" and case.top > 1:
+        rows[:, 0] *= np.float32(1 << 20)
+        rows[:, -1], weights[:, -1] = -rows[:, 0], weights[:, 0]
+    shared = stream.child("shared").normals((case.tokens, case.n), 2)
+    gate = stream.child("gate").normals(case.tokens, 4)
+    gate[::_SHUT] = np.float32(-200)
+    if kind == "broken":
+        place = tuple(int(stream.child("place", axis).below(size, ())) for axis, size in enumerate(shape))
+        rows[place] = np.nan
+        weights[-1, 0] = 0
+        rows[-1, 0, :] = np.inf
+    return Sums(rows, weights, shared, gate)
+
+
+def _weights(stream: Stream, case: ExpertCase) -> np.ndarray:
+    """float32 [tokens, top] that add up to about 1, falling from rank to rank, each a multiple of 2**-20."""
+    parts = np.sort(stream.child("weights").below(1 << 16, (case.tokens, case.top)), axis=1)[:, ::-1] + 1
+    whole = (parts << 20) // parts.sum(axis=1, keepdims=True)
+    return (whole.astype(np.float64) / (1 << 20)).astype(np.float32)

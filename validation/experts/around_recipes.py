@@ -1,0 +1,70 @@
+"""The named ways of making data of the router and of combining."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class AroundRecipe:
+    """operation: `router` or `combine`."""
+
+    name: str
+    motivation: str
+    operation: str
+
+
+_ROWS = (
+    AroundRecipe(
+        "router_bell",
+        "Plain logits: the softmax over the chosen ones, and the order of the choice.",
+        "router",
+    ),
+    AroundRecipe(
+        "router_equal",
+        "All logits of a token equal: the smallest ids, with one weight.",
+        "router",
+    ),
+    AroundRecipe(
+        "router_ties",
+        "Logits of five levels, zeros of both signs among them: ties at every rank and at the cut.",
+        "router",
+    ),
+    AroundRecipe(
+        "router_close",
+        "Logits one float32 step apart, whose exponentials may be equal: the larger logit is chosen, not the smaller id.",
+        "router",
+    ),
+    AroundRecipe(
+        "router_dominant",
+        "One logit far above, some far below all others: weights of 1 and 0, and no overflow.",
+        "router",
+    ),
+    AroundRecipe(
+        "router_broken",
+        "NaN and infinities among the logits, a token of nothing else: counted, and weights stay finite.",
+        "router",
+    ),
+    AroundRecipe(
+        "combine_decades",
+        "Rows of sizes of their own over decades, and the shared expert behind gates from shut to open.",
+        "combine",
+    ),
+    AroundRecipe(
+        "combine_alone",
+        "No shared expert: the sum of the ranks alone.",
+        "combine",
+    ),
+    AroundRecipe(
+        "combine_cancelling",
+        "A large row, small ones, and the large one again with the other sign: the order of the sum shows.",
+        "combine",
+    ),
+    AroundRecipe(
+        "combine_broken",
+        "A NaN, and infinities under a weight of 0: kept and counted, other tokens keep their bits.",
+        "combine",
+    ),
+)
+
+RECIPES: dict[str, AroundRecipe] = {recipe.name: recipe for recipe in _ROWS}

@@ -1,0 +1,136 @@
+"""What a case's pairs must come to: exact bits, and FP64 with its bounds, expert by expert."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from validation.bounds import experts as bounds
+from validation.bounds.experts import Allowed, Bounded
+from validation.experts.arithmetic import Arithmetic
+from validation.experts.inputs import Inputs
+from validation.reference import experts as reference
+from validation.reference.experts import BLOCK, Codes
+
+#: Pairs of one expert that are computed together: the FP64 sums of a block for these fit the caches.
+_TOGETHER = 128
+
+
+@dataclass(frozen=True)
+class Bits:
+    """Exact bits of some pairs. pairs: int64 [p], `token * top + rank`, all of them naming experts; gate, up: float32
+    [p, ff]; h: their codes; out: float32 [p, n]; lost_x: blocks of all tokens that are not finite; lost_h: of h, of
+    these pairs."""
+
+    pairs: np.ndarray
+    gate: np.ndarray
+    up: np.ndarray
+    h: Codes
+    out: np.ndarray
+    lost_x: int
+
+
+@dataclass(frozen=True)
+class Model:
+    """FP64 of some pairs, float64 [p, n] each. rounded: with its bound, x and h in int8; unrounded: nothing quantised."""
+
+    pairs: np.ndarray
+    rounded: Bounded
+    unrounded: np.ndarray
+
+
+def groups(inputs: Inputs, pairs: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Experts and the places in `pairs` of those that name them, at most _TOGETHER at once."""
+    named = inputs.ids.reshape(-1)[pairs]
+    order = np.argsort(named, kind="stable")
+    for expert in np.unique(named).tolist():
+        own = order[np.searchsorted(named[order], expert) : np.searchsorted(named[order], expert, "right")]
+        for first in range(0, len(own), _TOGETHER):
+            yield expert, own[first : first + _TOGETHER]
+
+
+def _each(inputs: Inputs, pairs: np.ndarray, work: Callable[[int, np.ndarray], None]) -> None:
+    """Call work(expert, places) for every group; on all cores where there is much to do."""
+    todo = list(groups(inputs, pairs))
+    threads = min(os.cpu_count() or 1, len(todo))
+    if threads <= 1:
+        for one in todo:
+            work(*one)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda one: work(*one), todo))  # raises what one of them raises
+
+
+def bits(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Bits:
+    """The exact bits of `pairs`."""
+    count, n, ff = len(pairs), inputs.n, inputs.ff
+    codes = arithmetic.quantise(inputs.x)
+    gate, up = np.empty((count, ff), np.float32), np.empty((count, ff), np.float32)
+    out = np.empty((count, n), np.float32)
+    q, scale = np.empty((count, ff), np.int8), np.empty((count, ff // BLOCK), np.float32)
+    lost: list[int] = []
+
+    def work(expert: int, places: np.ndarray) -> None:
+        token = pairs[places] // inputs.top
+        rows = arithmetic.expert(*inputs.matrices(expert), Codes(codes.q[token], codes.scale[token]))
+        gate[places], up[places], out[places] = rows.gate, rows.up, rows.out
+        q[places], scale[places] = rows.h.q, rows.h.scale
+        lost.append(rows.h.lost)
+
+    _each(inputs, pairs, work)
+    return Bits(pairs, gate, up, Codes(q, scale, sum(lost)), out, codes.lost)
+
+
+def model(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Model:
+    """FP64 of `pairs`, whose tokens must be finite."""
+    codes = arithmetic.quantise(inputs.x)
+    shape = (len(pairs), inputs.n)
+    value, bound, free = np.empty(shape), np.empty(shape), np.empty(shape)
+
+    def work(expert: int, places: np.ndarray) -> None:
+        token = pairs[places] // inputs.top
+        made = inputs.matrices(expert)
+        whole = arithmetic.path(*made, Codes(codes.q[token], codes.scale[token]))
+        value[places], bound[places] = whole.value, whole.bound
+        free[places] = reference.unrounded(*made, inputs.x[token])
+
+    _each(inputs, pairs, work)
+    return Model(pairs, Bounded(value, bound), free)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a kernel's own intermediate results are held against, of some pairs. gate, up, down: FP64 with bounds, down
+    from the kernel's own codes; h: what its codes may be, from its own gates and ups."""
+
+    pairs: np.ndarray
+    gate: Bounded
+    up: Bounded
+    h: Allowed
+    down: Bounded
+
+
+def steps(
+    inputs: Inputs, pairs: np.ndarray, gate: np.ndarray, up: np.ndarray, h: Codes, arithmetic: Arithmetic
+) -> Steps:
+    """gate, up: float32 [p, ff] and h: codes, what the kernel says of these pairs; their tokens finite."""
+    codes = arithmetic.quantise(inputs.x)
+    widths = {"gate": inputs.ff, "up": inputs.ff, "down": inputs.n}
+    sides = {name: (np.empty((len(pairs), width)), np.empty((len(pairs), width))) for name, width in widths.items()}
+
+    def work(expert: int, places: np.ndarray) -> None:
+        token = pairs[places] // inputs.top
+        made = inputs.matrices(expert)
+        x = Codes(codes.q[token], codes.scale[token])
+        own = Codes(h.q[places], h.scale[places])
+        for name, matrix, of in (("gate", made.gate, x), ("up", made.up, x), ("down", made.down, own)):
+            held = arithmetic.product(matrix, of)
+            sides[name][0][places], sides[name][1][places] = held.value, held.bound
+
+    _each(inputs, pairs, work)
+    allowed = arithmetic.codes(bounds.swiglu(gate.astype(np.float64), up.astype(np.float64)))
+    return Steps(pairs, Bounded(*sides["gate"]), Bounded(*sides["up"]), allowed, Bounded(*sides["down"]))

@@ -1,0 +1,92 @@
+"""The expert kernels as the runner calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+
+from strata.executors.base import Executor, Kernel
+from strata.kernels import expert_fused, expert_mmq
+from strata.kernels.experts import Experts, Geometry, PlacedExperts, Routed, place
+from strata.kernels.paths import Path
+from validation.experts.arithmetic import FUSED, MMQ
+from validation.experts.inputs import Inputs
+from validation.experts.operation import ExpertOperation, Grouping, Outcome
+from validation.reference.experts import Codes
+
+#: Even bytes from an aligned address to each expert in turn: of the published test, and odd multiples of 2 beyond it.
+OFFSETS = (0, 2, 258, 256, 514, 6)
+
+
+def placed(executor: Executor, inputs: Inputs) -> PlacedExperts:
+    """The case's experts on the executor, each in memory of its own that ends where it ends."""
+    offsets = [OFFSETS[expert % len(OFFSETS)] for expert in range(inputs.experts)]
+    geometry = Geometry(inputs.n, inputs.ff)
+    return place(executor, Experts(inputs.gate_up, inputs.down, geometry, list(inputs.blobs), offsets))
+
+
+def outcome(got: Routed) -> Outcome:
+    """What the runner looks at of a run."""
+    h = None
+    if got.h_codes is not None and got.h_scales is not None:
+        h = Codes(*(x.reshape(-1, x.shape[-1]) for x in (got.h_codes, got.h_scales)))
+    grouping = None
+    if got.slot is not None and got.source is not None and got.offsets is not None:
+        grouping = Grouping(got.slot, got.source, got.offsets)
+    status = got.status
+    return Outcome(
+        got.rows, got.witnesses, got.guards_ok, got.ignored, got.gate, got.up, h, grouping, status
+    )
+
+
+def _run_fused(executor: Executor, path: Path, inputs: Inputs, shape: int | None, trace: bool) -> Outcome:
+    ready = expert_fused.prepare(
+        executor, path, placed(executor, inputs), inputs.x, inputs.ids, shape, _cuts(inputs.experts, shape), trace
+    )
+    return outcome(ready.result(ready.launch()))
+
+
+def _cuts(experts: int, shape: int | None) -> list[tuple[int, int]] | None:
+    """Experts of each launch: as the path has it, but for a forced work shape in parts like those of the published test."""
+    edges = sorted({0, min(1, experts), min(20, experts), experts})
+    return None if shape is None else list(pairwise(edges))
+
+
+def _fused_kernels(path: Path, inputs: Inputs | None) -> Sequence[Kernel]:
+    shapes = expert_fused.SHAPES if inputs is None else (expert_fused.shape_for(inputs.pairs, inputs.experts),)
+    return list(expert_fused.kernels(path, tuple(shapes)))
+
+
+def _prepare_fused(executor: Executor, path: Path, inputs: Inputs) -> tuple[Any, Any]:
+    ready = expert_fused.prepare(executor, path, placed(executor, inputs), inputs.x, inputs.ids)
+    return ready.launch, ready.rows
+
+
+def _run_mmq(executor: Executor, path: Path, inputs: Inputs, shape: int | None, trace: bool) -> Outcome:
+    return outcome(
+        expert_mmq.run(executor, path, placed(executor, inputs), inputs.x, inputs.ids, trace=trace, together=shape)
+    )
+
+
+def _prepare_mmq(executor: Executor, path: Path, inputs: Inputs) -> tuple[Any, Any]:
+    ready = expert_mmq.prepare(executor, path, placed(executor, inputs), inputs.x, inputs.ids)
+    return lambda: expert_mmq.launch(executor, path, ready), ready.rows
+
+
+#: Expert operations by name.
+OPERATIONS: Mapping[str, ExpertOperation] = {
+    "expert_fused": ExpertOperation(
+        _run_fused, FUSED, _fused_kernels, lambda path: tuple(expert_fused.SHAPES), _prepare_fused
+    ),
+    "expert_mmq": ExpertOperation(
+        _run_mmq,
+        MMQ,
+        lambda path, inputs: expert_mmq.kernels(path),
+        lambda path: (3,),  # experts of a launch
+        _prepare_mmq,
+        refuses_strays=True,
+    ),
+}
+

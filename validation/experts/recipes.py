@@ -1,0 +1,173 @@
+"""The named ways of making data of expert operations, each with its motivation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+
+from strata.executors.base import StrataError
+
+
+class Weights(Enum):
+    """How the blocks of experts are made. All bytes but the FP16 scale of a block are uniformly random."""
+
+    PLAIN = "plain"  # positive scales within a factor of 8
+    DECADES = "decades"  # signed scales over ten powers of two, each expert shifted and signed by its number
+    EXTREMES = "extremes"  # every class of FP16 number as a scale
+    GOLDEN = "golden"  # blocks that ggml quantised, dealt out at random
+    FAINT = "faint"  # subnormal scales alone
+
+
+class Routing(Enum):
+    """Which experts a token names."""
+
+    EVEN = "even"  # distinct, at random
+    HOT = "hot"  # two hot experts, the last sixteenth (at least one) unused
+    ONE = "one"  # one expert for every pair
+    REPEATED = "repeated"  # ids repeated within a token: one rank, several, all
+    STRAY = "stray"  # some ids below 0, at and beyond the number of experts
+    NOBODY = "nobody"  # no id is an expert's
+    EDGES = "edges"  # as many pairs of each expert as the tiles' edges say
+    ENDS = "ends"  # the first and the last expert alone
+
+
+class Values(Enum):
+    """What x is."""
+
+    BELL = "bell"  # bell-shaped, one in 200 values 12 times larger, one token all zeros
+    DECADES = "decades"  # each block of 32 of a size of its own over 30 powers of two
+    OUTLIERS = "outliers"  # a few channels 2**10 times larger in every token
+    ONE_SIDED = "one sided"  # 1e4..1e5, all of a token of one sign
+    ZEROS = "zeros"  # zero tokens, zero blocks, zeros of both signs
+    TIES = "ties"  # values half way between two codes
+    TINY = "tiny"  # blocks around the amax whose reciprocal overflows, alone and beside others
+    BROKEN = "broken"  # NaN and infinities in some blocks of some tokens
+    ONE_HOT = "one hot"  # one value a token, walking over the channels
+
+
+@dataclass(frozen=True)
+class ExpertRecipe:
+    """One way of making data. operation: `expert`, `router` or `combine`."""
+
+    name: str
+    motivation: str
+    weights: Weights = Weights.DECADES
+    routing: Routing = Routing.EVEN
+    values: Values = Values.BELL
+    operation: str = "expert"
+
+
+_ROWS = (
+    ExpertRecipe(
+        "experts_plain",
+        "The spirit of the published test: positive scales, two hot experts, unused ones, a zero token; a failure here "
+        "is no subtlety.",
+        Weights.PLAIN,
+        Routing.HOT,
+    ),
+    ExpertRecipe(
+        "experts_decades",
+        "Signed scales over decades, another sign and size for each expert: a wrong expert, block or scale shows at once.",
+        values=Values.DECADES,
+    ),
+    ExpertRecipe(
+        "experts_golden",
+        "Blocks written by ggml's quantisers: indices, signs and sub-scales as models have them, not as chance has them.",
+        Weights.GOLDEN,
+    ),
+    ExpertRecipe(
+        "experts_extremes",
+        "Block scales of every FP16 class (zeros of both signs, subnormals, the largest): products far from 1.",
+        Weights.EXTREMES,
+    ),
+    ExpertRecipe(
+        "experts_faint",
+        "Subnormal block scales alone: flushed ones leave zeros.",
+        Weights.FAINT,
+        values=Values.ONE_SIDED,
+    ),
+    ExpertRecipe(
+        "experts_outliers",
+        "A few channels far above the rest, as in real activations: the codes beside them are small and still count.",
+        values=Values.OUTLIERS,
+    ),
+    ExpertRecipe(
+        "experts_one_sided",
+        "Values of 1e4 to 1e5 of one sign: sums of codes or activations kept in FP16 overflow.",
+        values=Values.ONE_SIDED,
+    ),
+    ExpertRecipe(
+        "experts_zeros",
+        "Zero tokens and zero blocks beside others: 127 / 0 is nowhere computed, and zeros give zeros.",
+        values=Values.ZEROS,
+    ),
+    ExpertRecipe(
+        "experts_ties",
+        "Values exactly between two codes: to even, not away from zero, not cut.",
+        values=Values.TIES,
+    ),
+    ExpertRecipe(
+        "experts_tiny",
+        "Blocks so small that their reciprocal overflows, and just not: they count as zeros, and no NaN comes of it.",
+        values=Values.TINY,
+    ),
+    ExpertRecipe(
+        "experts_broken",
+        "NaN and infinities in some tokens: these rows are NaN and counted, never zeros; all others keep their bits.",
+        values=Values.BROKEN,
+    ),
+    ExpertRecipe(
+        "experts_one_hot",
+        "One value a token, walking over the channels: each output is one column of the weights, so a swapped lane, "
+        "fragment or nibble names itself.",
+        Weights.PLAIN,
+        values=Values.ONE_HOT,
+    ),
+    ExpertRecipe(
+        "experts_one",
+        "Every pair on one expert, the others empty: the largest group there can be, and groups of none.",
+        routing=Routing.ONE,
+    ),
+    ExpertRecipe(
+        "experts_repeated",
+        "Experts that a token names twice or in every rank: a row for each pair, not for each expert.",
+        routing=Routing.REPEATED,
+    ),
+    ExpertRecipe(
+        "experts_stray",
+        "Ids of -1, of the number of experts and far beyond: their rows are zeros, counted, and read no weight.",
+        routing=Routing.STRAY,
+    ),
+    ExpertRecipe(
+        "experts_nobody",
+        "No id is an expert's: nothing is read, every row is zero.",
+        routing=Routing.NOBODY,
+    ),
+    ExpertRecipe(
+        "experts_edges",
+        "As many pairs of an expert as the edges of the tiles: 0, 1, 63, 64, 65, 127, 128, 129.",
+        routing=Routing.EDGES,
+    ),
+    ExpertRecipe(
+        "experts_ends",
+        "The first and the last expert alone: the last one ends where its memory ends.",
+        Weights.PLAIN,
+        Routing.ENDS,
+    ),
+)
+
+RECIPES: dict[str, ExpertRecipe] = {recipe.name: recipe for recipe in _ROWS}
+
+
+def find(name: str) -> ExpertRecipe:
+    """The recipe of a name. Raises StrataError naming the nearest one."""
+    if name in RECIPES:
+        return RECIPES[name]
+    near = get_close_matches(name, RECIPES, n=1, cutoff=0.0)[0]
+    raise StrataError(f"no expert recipe is called {name!r}; the nearest is {near!r}")
+
+
+def of_operation(operation: str) -> list[ExpertRecipe]:
+    """The recipes of `expert`, `router` or `combine`, in table order."""
+    return [recipe for recipe in RECIPES.values() if recipe.operation == operation]

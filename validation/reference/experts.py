@@ -1,0 +1,191 @@
+"""What an expert computes, from the definition: exact bits, and FP64 on the same codes or on the activations.
+
+One pair is a token x [n] and an expert of `ff` features: `gate = Wg x`, `up = Wu x`, `h = gate / (1 + exp(-gate)) * up`,
+`y = Wd h`. A weight is `scale * q` with an int8 q and a scale for 32 or 16 values; x and h are int8 codes with one
+scale for 32. Contract of the arithmetic (float32 throughout, one rounding an operation):
+
+- quantise 32 values: `amax` the largest magnitude, `inv = 127 / amax`, `code = rint(v * inv)` ties to even, `d = amax / 127`.
+  Where 127 / amax is infinite the block counts as zeros; where a value is not finite the codes are 0 and d is NaN.
+- product, over blocks of 32 in the order of K, from acc = +0, each `dot` an exact integer:
+  scale for 32: `acc = fma(d_w * d_x, dot, acc)`; for 16: `acc = fma(d_x, fma(d_w1, dot1, d_w0 * dot0), acc)`.
+- SwiGLU: `gate / (1 + exp2(gate * -log2(e))) * up`, left to right, with the project's exp2.
+
+NumPy has no fused multiply-add; `fma` makes one from float64. Dots are formed by a float32 matrix product, which is exact:
+every partial sum is an integer of at most 32 * 128 * 127 < 2**24.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from validation.exp2 import exp2, fma32
+
+Array = np.ndarray[Any, Any]
+
+#: Values that share an activation scale, and the largest code.
+BLOCK = 32
+LARGEST = 127
+#: -log2(e), rounded to float32.
+NEGATIVE_LOG2_E = np.float32(-1.4426950408889634)
+#: The bits that a computed NaN has on a card.
+NAN = np.uint32(0x7FFFFFFF)
+#: float64 below the float32 grid: the bits that decide its rounding, and their value half way between two float32.
+_BELOW = np.int64((1 << 29) - 1)
+_HALF_WAY = np.int64(1 << 28)
+_SMALLEST_NORMAL = 2.0**-126
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Quantised rows. q: int8 [rows, k]; scale: float32 [rows, k / 32]; lost: blocks that held a value not finite."""
+
+    q: Array
+    scale: Array
+    lost: int = 0
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A matrix of blocks, decoded. q: int8 [rows, k]; scale: float32 [rows, k / 32 * (1 or 2)]."""
+
+    q: Array
+    scale: Array
+
+    @property
+    def per_block(self) -> int:
+        """Scales of 32 values: 1 or 2."""
+        return self.scale.shape[1] * BLOCK // self.q.shape[1]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What pairs of one expert give. gate, up: float32 [rows, ff]; h: codes of [rows, ff]; out: float32 [rows, n]."""
+
+    gate: Array
+    up: Array
+    h: Codes
+    out: Array
+
+
+def canonical(x: Array) -> Array:
+    """float32 with every NaN given the bits that arithmetic gives it on a card."""
+    return np.where(np.isnan(x), NAN.view(np.float32), x)
+
+
+def fma(a: Array, b: Array, c: Array) -> Array:
+    """float32 a * b + c rounded once to nearest even, with infinities and NaN (7fffffff).
+
+    In float64 the product is exact and the sum rounded once; a second rounding to float32 goes wrong only where that sum
+    lies half way between two float32, or among the subnormals, where the grid is another: those are done by `fma32`.
+    """
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        a, b, c = np.broadcast_arrays(a, b, c)
+        total = a.astype(np.float64) * b + c
+        out = total.astype(np.float32)
+        doubtful = (total.view(np.int64) & _BELOW) == _HALF_WAY
+        doubtful |= (np.abs(total) < _SMALLEST_NORMAL) & (total != 0)
+        if doubtful.any():
+            out[doubtful] = fma32(a[doubtful], b[doubtful], c[doubtful])
+        broken = np.isnan(out)
+        if broken.any():
+            out[broken] = NAN.view(np.float32)
+    return out
+
+
+def quantise(x: Array) -> Codes:
+    """Codes of float32 rows [rows, k], k a multiple of 32."""
+    if x.dtype != np.float32 or x.ndim != 2 or x.shape[1] % BLOCK:
+        raise ValueError(f"got {x.dtype} {x.shape}, expected float32 [rows, multiple of {BLOCK}]")
+    blocks = x.reshape(len(x), -1, BLOCK)
+    lost = ~np.isfinite(blocks).all(axis=-1)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
+        amax = np.where(lost, np.float32(0), np.abs(blocks).max(axis=-1))
+        inverse = np.float32(LARGEST) / amax
+        live = np.isfinite(inverse)
+        inverse = np.where(live, inverse, np.float32(0))
+        codes = np.rint(np.where(live[..., None], blocks, np.float32(0)) * inverse[..., None])
+        scale = np.where(live, amax / np.float32(LARGEST), np.float32(0))
+    scale = np.where(lost, NAN.view(np.float32), scale)
+    return Codes(codes.astype(np.int8).reshape(x.shape), scale, int(lost.sum()))
+
+
+def dots(w: Array, x: Array, width: int) -> Array:
+    """float32 [k / width, rows of x, rows of w]: the exact integer dot products of every `width` codes."""
+    left = x.reshape(len(x), -1, width).transpose(1, 0, 2).astype(np.float32)
+    right = w.reshape(len(w), -1, width).transpose(1, 2, 0).astype(np.float32)
+    return np.asarray(left @ right)
+
+
+def product(w: Weights, x: Codes) -> Array:
+    """float32 [rows of x, rows of w]: the bits of the product."""
+    acc = np.zeros((len(x.q), len(w.q)), np.float32)
+    dot = dots(w.q, x.q, BLOCK // w.per_block)
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        for block in range(x.q.shape[1] // BLOCK):
+            d_x = x.scale[:, block, None]
+            if w.per_block == 1:
+                acc = fma(canonical(w.scale[None, :, block] * d_x), dot[block], acc)
+            else:
+                d_0, d_1 = (w.scale[None, :, 2 * block + half] for half in (0, 1))
+                inner = fma(d_1, dot[2 * block + 1], canonical(d_0 * dot[2 * block]))
+                acc = fma(d_x, inner, acc)
+    return acc
+
+
+def swiglu(gate: Array, up: Array) -> Array:
+    """float32: the bits of SwiGLU."""
+    with np.errstate(invalid="ignore", over="ignore", under="ignore", divide="ignore"):
+        e = exp2(canonical(gate * NEGATIVE_LOG2_E))
+        return canonical(canonical(gate / canonical(np.float32(1) + e)) * up)
+
+
+def expert(gate: Weights, up: Weights, down: Weights, x: Codes) -> Rows:
+    """The bits of one expert on quantised tokens."""
+    g, u = product(gate, x), product(up, x)
+    h = quantise(swiglu(g, u))
+    return Rows(g, u, h, product(down, h))
+
+
+def values(codes: Codes) -> Array:
+    """float64 [rows, k]: what the codes stand for, exactly."""
+    return codes.q.astype(np.float64) * np.repeat(codes.scale.astype(np.float64), BLOCK, axis=1)
+
+
+def weights(w: Weights) -> Array:
+    """float64 [rows, k]: what the blocks stand for, exactly."""
+    return w.q.astype(np.float64) * np.repeat(w.scale.astype(np.float64), BLOCK // w.per_block, axis=1)
+
+
+def product64(w: Weights, x: Array) -> Array:
+    """float64 [rows of x, rows of w]: x [rows, k] float64 times the weights."""
+    return np.asarray(x @ weights(w).T)
+
+
+def swiglu64(gate: Array, up: Array) -> Array:
+    """float64 SwiGLU. exp(-gate) beyond the range of float64 gives zeros, as it should."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(gate / (1 + np.exp(-gate)) * up)
+
+
+def quantise64(x: Array) -> Array:
+    """float64 [rows, k]: x rounded to int8 for 32 values in FP64, ties to even; zeros where a block is all zeros."""
+    blocks = x.reshape(len(x), -1, BLOCK)
+    amax = np.abs(blocks).max(axis=-1, keepdims=True)
+    safe = np.where(amax == 0, 1, amax)
+    return np.asarray((np.rint(blocks * (LARGEST / safe)) * (amax / LARGEST)).reshape(x.shape))
+
+
+def rounded(gate: Weights, up: Weights, down: Weights, x: Codes) -> Array:
+    """float64 [rows, n]: the rounded model, FP64 with x and h in int8; x: the codes of the contract, h rounded in FP64."""
+    tokens = values(x)
+    h = swiglu64(product64(gate, tokens), product64(up, tokens))
+    return product64(down, quantise64(h))
+
+
+def unrounded(gate: Weights, up: Weights, down: Weights, x: Array) -> Array:
+    """float64 [rows, n]: the expert of float32 tokens [rows, n], nothing quantised."""
+    tokens = x.astype(np.float64)
+    return product64(down, swiglu64(product64(gate, tokens), product64(up, tokens)))
