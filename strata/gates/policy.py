@@ -57,7 +57,14 @@ class Policy:
 POLICY = Policy(
     MappingProxyType({"sm75": Rule((75, 79), (75, 75)), "sm80": Rule((80, NEWEST), (80, NEWEST))}),
     MappingProxyType(
-        {"prompt_attention": Required("signed_decades", ("context", "queries"), ((4096, 512), (1500, 512)))}
+        {
+            "prompt_attention": Required("signed_decades", ("context", "queries"), ((4096, 512), (1500, 512))),
+            "expert_fused": Required(
+                "experts_decades",
+                ("tokens", "experts", "top", "n", "ff"),
+                ((256, 64, 10, 2560, 640), (150, 4, 2, 2560, 640)),
+            ),
+        }
     ),
     ("expert_mmq",),
 )

@@ -90,6 +90,10 @@ def _read(file: FilePath) -> bytes:
 
 def _kernels(path: Path) -> list[Kernel]:
     """The kernels of a gated path; none for a path that needs no record."""
+    if path.operation == "expert_fused":
+        from strata.kernels import expert_fused
+
+        return list(expert_fused.kernels(path))
     if path.operation != "prompt_attention":
         return []
     from strata.kernels.prompt_attention import kernel

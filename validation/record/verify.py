@@ -140,11 +140,19 @@ def _recompute(name: str, subject: Subject, against: Against, console: Console) 
         notes.append("their bits were not predicted: the verifier was told not to")
     else:
         rule = " and ".join(sorted(total.followed))
-        every = sum(case["rows"] for case in subject.cases)
-        whose = f"the bits of all {every:,} rows" if against.every else "their bits"
+        whose = _predicted(subject) if against.every else "their bits"
         notes.append(f"{whose} are those of {rule}")
     notes.append(f"attested and not proved: {_attested(subject)}")
     return Outcome(name, (), tuple(notes), tuple(made), total.followed is not None)
+
+
+def _predicted(subject: Subject) -> str:
+    """Which bits were predicted, where all were asked for."""
+    pairs = list(zip(subject.pairs, subject.cases, strict=True))
+    whole = [item["rows"] for (_, case), item in pairs if subject.operation.affordable(case)]
+    said = f"the bits of all {sum(whole):,} rows"
+    left = len(pairs) - len(whole)
+    return f"{said} of {len(whole)} cases, and of the rows shown of {left} larger ones," if left else said
 
 
 def _attested(subject: Subject) -> str:

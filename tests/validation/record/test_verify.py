@@ -82,7 +82,8 @@ def test_a_native_record_of_every_kernel_opens_its_path(
     name: str, opened: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subject = Subject(base(name)["record"], source_digests(), planned)
-    required = replace(POLICY, required={})
+    of = POLICY.required["prompt_attention"]
+    required = replace(POLICY, required={"prompt_attention": replace(of, sizes=((70, 1),))})
     (found,) = opens("0" * 64, subject, required)
     assert not found.opens
     assert ("never ran prompt_attention" in found.reason) is opened  # the fixtures have one group of heads

@@ -96,13 +96,14 @@ class Attention:
         assert made is not None
         return made(path, case.group)
 
-    def launches(self, path: Path, case: Case, images: Sequence[Mapping[str, Any]]) -> list[Launch]:
+    def launches(self, path: Path, case: Case, multiprocessors: int | None) -> list[Launch]:
         """One block for each query and KV head."""
         return [Launch(kernel, (case.queries, case.n_head_kv, 1)) for kernel in self.kernels(path, case)]
 
     def checks(self, path: Path, case: Case, card: bool) -> Checks:
         together = (TIMED, PREDICTIONS) if card else (TIMED,)
-        return Checks(frozenset(asked(path, case)), together, frozenset(BOUNDED), "prediction")
+        whole = self.rows(case) * HEAD_DIM
+        return Checks(frozenset(asked(path, case)), together, frozenset(BOUNDED), "prediction", whole)
 
     def claim(self, checks: Sequence[Mapping[str, Any]]) -> Claim | None:
         for check in checks:
@@ -172,6 +173,9 @@ class Attention:
 
     def readings(self, subject: Subject) -> list[str]:
         return [name for name, _ in subject.arithmetic]
+
+    def affordable(self, case: Case) -> bool:
+        return True
 
     def predict(self, reading: str, predictor: Predictor | None, shown: Shown, rows: np.ndarray) -> np.ndarray:
         """The rows of whole queries, of which lanes compute those that are asked for."""

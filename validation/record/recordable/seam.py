@@ -58,13 +58,14 @@ class Launch:
 @dataclass(frozen=True)
 class Checks:
     """What a case is asked. needed: names of checks; together: groups that are there whole or not at all; bounded:
-    those that pass as WITHIN_BOUND and have a slack, others pass as EXACT; bits: the check whose success on every
-    element makes a case EXACT."""
+    those that pass as WITHIN_BOUND and have a slack, others pass as EXACT; bits: the check whose success on `whole`
+    elements, all that there are, makes a case EXACT."""
 
     needed: frozenset[str]
     together: tuple[tuple[str, ...], ...]
     bounded: frozenset[str]
     bits: str
+    whole: int
 
 
 @dataclass(frozen=True)
@@ -138,9 +139,8 @@ class Recordable(Protocol):
         """The kernels that a case may launch on a path."""
         ...
 
-    def launches(self, path: Path, case: Any, images: Sequence[Mapping[str, Any]]) -> Sequence[Launch]:
-        """What a case launches on a path, in order. images: those that it says it launched, which tell apart what the
-        device may choose."""
+    def launches(self, path: Path, case: Any, multiprocessors: int | None) -> Sequence[Launch]:
+        """What a case launches on a path, in order. multiprocessors: of the card, None on lanes."""
         ...
 
     def checks(self, path: Path, case: Any, card: bool) -> Checks:
@@ -161,6 +161,10 @@ class Recordable(Protocol):
 
     def readings(self, subject: Subject) -> Sequence[str]:
         """Names of the rules by which bits may be predicted; none where nothing is known of the card."""
+        ...
+
+    def affordable(self, case: Any) -> bool:
+        """Whether all rows of a case are predicted where all are asked for."""
         ...
 
     def predict(self, reading: str, predictor: Predictor | None, shown: Shown, rows: np.ndarray) -> np.ndarray:

@@ -33,8 +33,7 @@ def checks(subject: Subject) -> Iterator[str]:
             only = _passes_as(asked, name)
             if Verdict(verdict).passes and verdict != only.value:
                 yield f"case {index}: {name} is {verdict}, it can pass as {only.value} alone"
-        elements = item["rows"] * subject.operation.width(case)
-        due = settle([_check(asked, item, elements, name, Verdict(verdict)) for name, verdict in item["checks"]])
+        due = settle([_check(asked, item, name, Verdict(verdict)) for name, verdict in item["checks"]])
         if due.value != item["verdict"]:
             yield f"case {index} says {item['verdict']}, its checks come to {due.value}"
 
@@ -52,9 +51,9 @@ def _passes_as(asked: Checks, name: str) -> Verdict:
     return Verdict.WITHIN_BOUND if name in asked.bounded else Verdict.EXACT
 
 
-def _check(asked: Checks, item: dict[str, Any], elements: int, name: str, verdict: Verdict) -> Check:
+def _check(asked: Checks, item: dict[str, Any], name: str, verdict: Verdict) -> Check:
     claim = item["prediction"]
-    whole = name == asked.bits and claim is not None and claim["compared"] == elements
+    whole = name == asked.bits and claim is not None and claim["compared"] == asked.whole
     return Check(name, verdict, "", {"all_bits": whole})
 
 
