@@ -10,6 +10,7 @@ from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS
 from validation import kinds
+from validation.experts import plan as expert_plan
 from validation.cases import Case
 from validation.experts import required as expert_required
 from validation.experts.case import AnyCase, ExpertCase
@@ -124,6 +125,20 @@ def pack_entries(seed: int, profile: str) -> list[Entry]:
     page_size, heads = _LARGE_POOL
     large = Case("pack_bell", seed, 67, 0, page_size, heads, group=1)
     return [*(Entry(case) for case in cases), Entry(large, ("q4_0",))]
+
+
+def entries(seed: int, profile: str, paths: Sequence[Path]) -> list[Entry]:
+    """The cases that a profile has for some paths, by the kinds of data that they take."""
+    found = {kinds.of_path(path) for path in paths}
+    planned: list[Entry] = []
+    if "prompt_attention" in found:
+        planned += LISTS[profile](seed)
+    if "kv_pack" in found:
+        planned += pack_entries(seed, profile)
+    for kind in kinds.ROUTED:
+        if kind in found:
+            planned += [Entry(*one) for one in expert_plan.LISTS[kind](seed, profile)]
+    return planned
 
 
 def captured(seed: int, layers: Sequence[int], tokens: int, heads: tuple[int, int], profile: str) -> list[Entry]:

@@ -1,12 +1,13 @@
 // One product of an expert layer, grouped by expert: gate and up with SwiGLU and int8 H, or down.
 //
 // A block takes WEIGHT_ROWS rows of an expert's weights and up to COLUMNS of its routed rows, and walks K in stages of
-// 64 values. Each warp owns 16 FRAGMENTS rows, decodes them from the blob straight into the registers of the matrix
+// 64 values, a unit of activations. Each warp owns 16 FRAGMENTS rows, decodes them from the blob straight into the registers of the matrix
 // instruction, and multiplies them by all the columns; only activations are shared. What is computed, and in which
 // order, stands in expert_fused.py; nothing there depends on the sizes here.
 //
 // -D: TIER (75 or 80), FORMAT (include/expert_formats.cuh; IQ4_NL and Q2_0 make the down product, others gate and up),
-// WEIGHT_ROWS, COLUMNS, FRAGMENTS, STAGES, SHARED_BYTES (what the launch gives, checked below), MIN_BLOCKS.
+// WEIGHT_ROWS, COLUMNS, FRAGMENTS, STAGES, SHARED_BYTES (what the launch gives, checked below), MIN_BLOCKS,
+// CONVERTS (how integers become floats).
 
 #include "include/activation.cuh"
 #include "include/expert_fragments.cuh"
@@ -17,24 +18,25 @@ constexpr bool kDown = FORMAT == TYPE_IQ4_NL || FORMAT == TYPE_Q2_0;
 constexpr int kWarps = WEIGHT_ROWS / (16 * FRAGMENTS), kThreads = 32 * kWarps;
 constexpr int kTiles = COLUMNS / 8;            // of 8 columns
 constexpr int kTogether = 2;                   // tiles that are skipped or multiplied together
-constexpr int kStageValues = 64;               // two blocks of 32: 64 bytes of codes and 2 scales a column
 constexpr int kScales = Fragment<FORMAT>::scales;
-constexpr int kGrid = Blocks<FORMAT>::grid_words;
+constexpr int kGrid = Fragment<FORMAT>::grid_words;
 // SwiGLU's result on its way to int8: floats of a column, 4 more than a multiple of 32 for the banks.
 constexpr int kFeatures = WEIGHT_ROWS / 2, kFeatureRow = kFeatures + 4;
-constexpr i32 kStart = 0x4b400000;             // 1.5 * 2^23 as bits: an integer added to it is a float that far from it
+// Integers become floats by a conversion, or, where that is slow, by a start of 1.5 * 2^23 as bits: an integer added to
+// it is a float that far from it. Dots lie within 2^22.
+constexpr i32 kStart = CONVERTS ? 0 : 0x4b400000;
 
-static_assert(COLUMNS % (8 * kTogether) == 0 && COLUMNS <= 2 * kThreads, "columns fill groups, and threads copy their scales");
+static_assert(COLUMNS % (8 * kTogether) == 0 && COLUMNS <= kThreads, "columns fill groups, and each has a thread");
 static_assert(kFeatures % kActivationBlock == 0, "blocks of h lie in one block of threads");
 
 // Byte offsets of the arrays in shared memory. h takes the place of the stages once they are used up.
 struct Shape {
   static constexpr int codes = 0;
-  static constexpr int scales = codes + STAGES * COLUMNS * kStageValues;
+  static constexpr int scales = codes + STAGES * COLUMNS * kUnitValues;
   static constexpr int stages = scales + STAGES * COLUMNS * 8;
   static constexpr int h = kDown ? 0 : COLUMNS * kFeatureRow * 4;
-  static constexpr int source = stages > h ? stages : h;
-  static constexpr int grid = source + COLUMNS * 4;
+  static constexpr int pairs = stages > h ? stages : h;
+  static constexpr int grid = pairs + COLUMNS * 4;
   static constexpr int end = grid + kGrid * 4;
 };
 static_assert(Shape::end == SHARED_BYTES, "expert_fused.py and this file disagree on shared memory");
@@ -44,86 +46,88 @@ struct Place {   // g and t: row group and column pair in a matrix fragment
 };
 
 // A stage of activations on its way to shared memory, by cp.async, or through registers where it waits until `land`.
-// Columns past the expert's rows become zeros as far as a group of tiles reaches.
+// Each thread brings one part of one column; columns past the expert's rows become zeros.
 struct Incoming {
-  static constexpr int each = COLUMNS * 4 / kThreads > 0 ? COLUMNS * 4 / kThreads : 1;
-  static constexpr int scales_each = COLUMNS / kThreads > 0 ? COLUMNS / kThreads : 1;
+  static constexpr int each = COLUMNS * 4 / kThreads > 0 ? COLUMNS * 4 / kThreads : 1;   // 16-byte pieces a thread
+  static constexpr int sharers = 4 / each;                                              // threads a column
+  const u8* from;
+  int column, piece;
+  bool mine, valid;
 #if TIER < 80
   uint4 held[each];
-  uint2 held_scales[scales_each];
+  uint2 held_scales;
 #endif
 
   // 16-byte pieces change places within pairs of rows, so that eight rows of a piece lie in all banks.
-  MEMBER static int place(int column, int piece) { return column * kStageValues + ((piece ^ (column >> 1 & 3)) * 16); }
+  MEMBER static int place(int column, int piece) { return column * kUnitValues + ((piece ^ (column >> 1 & 3)) * 16); }
 
-  // The row of `from` that a column takes: its token's, or in down the next one.
-  MEMBER static i64 row_of(Shared<i32> source, int column) { return kDown ? column : source.ld(column); }
-
-  MEMBER void start(const Place& me, Shared<u8> codes, Shared<float> scales, Shared<i32> source, const u8* from,
-                    const float* from_scales, int k, int stage, int columns, int read) {
-#pragma unroll
-    for (int i = 0; i < each; ++i) {
-      const int unit = me.thread + i * kThreads, column = unit >> 2, piece = unit & 3;
-      if (column >= read) continue;
-      const bool valid = column < columns;
-      const u8* here = from + row_of(source, column) * k + stage * kStageValues + piece * 16;
-#if TIER >= 80
-      cp_async<16>(codes, place(column, piece), here, valid);
-#else
-      held[i] = valid ? load<uint4>(here) : uint4{0, 0, 0, 0};
-#endif
-    }
-#pragma unroll
-    for (int i = 0; i < scales_each; ++i) {
-      const int column = me.thread + i * kThreads;
-      if (column >= read) continue;
-      const bool valid = column < columns;
-      const float* here = from_scales + row_of(source, column) * (k / kActivationBlock) + stage * 2;
-#if TIER >= 80
-      cp_async<8>(scales, column * 2, here, valid);
-#else
-      held_scales[i] = valid ? load<uint2>(here) : uint2{0, 0};
-#endif
-    }
+  // rows: the first unit of row 0; row_of: the row of each column.
+  template <class RowOf>
+  MEMBER void begin(const Place& me, const u8* rows, int k, int columns, const RowOf& row_of) {
+    column = me.thread / sharers, piece = me.thread % sharers * each;
+    valid = column < columns;
+    mine = column < COLUMNS;
+    from = rows;
+    if (valid) from += static_cast<i64>(row_of(column)) * (k / kUnitValues * kUnitBytes);
   }
 
-  MEMBER void land(const Place& me, Shared<u8> codes, Shared<float> scales, int read) {
+  MEMBER void start(Shared<u8> codes, Shared<float> scales) {
+    if (mine) {
+#pragma unroll
+      for (int i = 0; i < each; ++i) {
+#if TIER >= 80
+        cp_async<16>(codes, place(column, piece + i), from + 16 * (piece + i), valid);
+#else
+        held[i] = valid ? load<uint4>(from + 16 * (piece + i)) : uint4{0, 0, 0, 0};
+#endif
+      }
+      if (piece == 0) {
+#if TIER >= 80
+        cp_async<8>(scales, column * 2, from + kUnitScales, valid);
+#else
+        held_scales = valid ? load<uint2>(from + kUnitScales) : uint2{0, 0};
+#endif
+      }
+    }
+    from += kUnitBytes;
+  }
+
+  MEMBER void land(Shared<u8> codes, Shared<float> scales) {
 #if TIER < 80
+    if (!mine) return;
 #pragma unroll
-    for (int i = 0; i < each; ++i) {
-      const int unit = me.thread + i * kThreads, column = unit >> 2;
-      if (column < read) codes.template st<uint4>(place(column, unit & 3), held[i]);
-    }
-#pragma unroll
-    for (int i = 0; i < scales_each; ++i) {
-      const int column = me.thread + i * kThreads;
-      if (column < read) scales.template st<uint2>(column * 2, held_scales[i]);
-    }
+    for (int i = 0; i < each; ++i) codes.template st<uint4>(place(column, piece + i), held[i]);
+    if (piece == 0) scales.template st<uint2>(column * 2, held_scales);
 #endif
   }
 };
 
-// The rows of a warp's fragments, two a lane: rows g and g + 8 of each 16.
-struct Rows {
-  const u8* row[FRAGMENTS][2];
-};
+// Blocks of weights hold kParts times 32 values; a stage takes two of those.
+constexpr int kParts = Blocks<FORMAT>::values / 32, kStagesOfBlock = kParts / 2 > 0 ? kParts / 2 : 1;
+DEVICE int first_part(int stage) { return kParts > 2 ? 2 * (stage % kStagesOfBlock) : 0; }
 
-struct Raw {   // a stage of weights as it lies in memory
+struct Raw {   // a stage of weights as it lies in memory; rows g and g + 8 of each fragment
   Fragment<FORMAT> part[2][FRAGMENTS][2];
-  MEMBER void fetch(const Rows& rows, int stage, int t) {
+  MEMBER void fetch(const u8* const (&row)[FRAGMENTS][2], int stage, int t) {
+    const int s = first_part(stage);
+    const u32 at = static_cast<u32>(kParts > 1 ? stage / kStagesOfBlock : 2 * stage) * Blocks<FORMAT>::bytes;
 #pragma unroll
-    for (int i = 0; i < 2; ++i)
+    for (int m = 0; m < FRAGMENTS; ++m)
 #pragma unroll
-      for (int m = 0; m < FRAGMENTS; ++m)
+      for (int r = 0; r < 2; ++r) {
+        const u8* block = row[m][r] + at;
 #pragma unroll
-        for (int r = 0; r < 2; ++r) part[i][m][r] = fetch_fragment<FORMAT>(rows.row[m][r], 2 * stage + i, t);
+        for (int i = 0; i < 2; ++i)
+          part[i][m][r] = kParts > 1 ? fetch_fragment<FORMAT>(block, s + i, t) : fetch_fragment<FORMAT>(block + i * Blocks<FORMAT>::bytes, 0, t);
+      }
   }
 };
 
-struct Decoded {   // registers a[m][2 * half + r], as m16n8k32 takes them
+struct Decoded {   // registers as m16n8k32 takes them
   u32 a[2][FRAGMENTS][4];
   float scale[2][FRAGMENTS][2][kScales];
   MEMBER void decode(const Raw& raw, int stage, int t, Shared<u32> grid) {
+    const int s = first_part(stage);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
@@ -131,7 +135,7 @@ struct Decoded {   // registers a[m][2 * half + r], as m16n8k32 takes them
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           u32 codes[2];
-          decode_fragment<FORMAT>(raw.part[i][m][r], 2 * stage + i, t, grid, codes, scale[i][m][r]);
+          decode_fragment<FORMAT>(raw.part[i][m][r], kParts > 1 ? s + i : 0, t, grid, codes, scale[i][m][r]);
           a[i][m][r] = codes[0], a[i][m][2 + r] = codes[1];
         }
   }
@@ -139,16 +143,19 @@ struct Decoded {   // registers a[m][2 * half + r], as m16n8k32 takes them
 
 using Sums = float[FRAGMENTS][kTiles][4];
 
-DEVICE float exact_float(i32 dot) { return __fsub_rn(bits_to_float(static_cast<u32>(dot)), bits_to_float(static_cast<u32>(kStart))); }
+DEVICE float exact_float(i32 dot) {
+  return CONVERTS ? __int2float_rn(dot) : __fsub_rn(bits_to_float(static_cast<u32>(dot)), bits_to_float(static_cast<u32>(kStart)));
+}
 
-// acc += one stage of the tiles first .. first + kTogether - 1: the block of 32 at lower k, then the other.
-DEVICE void multiply(Sums& acc, const Decoded& w, const Place& me, Shared<u8> codes, Shared<float> scales, int first) {
+// acc += one stage of the tiles first .. first + kTogether - 1: the block of 32 at lower k, then the other. code_at,
+// scale_at: where the lane reads in tile 0.
+DEVICE void multiply(Sums& acc, const Decoded& w, Shared<u8> codes, int code_at, Shared<float> scales, int scale_at, int first) {
   u32 b[kTogether][4];
   float4 d_x[kTogether];   // of columns 2t and 2t + 1, two blocks each
 #pragma unroll
   for (int j = 0; j < kTogether; ++j) {
-    ldmatrix_x4<false>(b[j], codes, Incoming::place(8 * (first + j) + (me.lane & 7), me.lane >> 3));
-    d_x[j] = scales.template ld<float4>((8 * (first + j) + 2 * me.t) * 2);
+    ldmatrix_x4<false>(b[j], codes, code_at + 8 * (first + j) * kUnitValues);
+    d_x[j] = scales.template ld<float4>(scale_at + 8 * (first + j) * 2);
   }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -195,8 +202,8 @@ DEVICE void multiply(Sums& acc, const Decoded& w, const Place& me, Shared<u8> co
 }
 
 // SwiGLU of a block's gate and up sums, then int8 for 32 features, into rows first .. first + columns - 1 of h.
-DEVICE void finish_gate_up(const Sums& acc, const Place& me, Shared<float> h, u8* h_codes, float* h_scales, float* trace,
-                           i32* status, i64 first, int feature, int ff, int columns) {
+DEVICE void finish_gate_up(const Sums& acc, const Place& me, Shared<float> h, u8* units, float* trace, i32* status,
+                           i64 first, int feature, int ff, int columns) {
 #pragma unroll
   for (int m = 0; m < FRAGMENTS; ++m) {
     const int local = 8 * (me.warp * FRAGMENTS + m) + me.g;
@@ -217,19 +224,21 @@ DEVICE void finish_gate_up(const Sums& acc, const Place& me, Shared<float> h, u8
   }
   __syncthreads();
   constexpr int kBlocks = kFeatures / kActivationBlock;
-  const int units = columns * kBlocks;   // 8 lanes each
-  for (int base = me.warp * 4; base < units; base += kWarps * 4) {
+  const int count = columns * kBlocks;   // of 8 lanes each
+  for (int base = me.warp * 4; base < count; base += kWarps * 4) {
     const int unit = base + (me.lane >> 3), column = unit / kBlocks, block = unit % kBlocks, part = 4 * (me.lane & 7);
-    const bool here = unit < units && feature + block * kActivationBlock < ff;
+    const bool here = unit < count && feature + block * kActivationBlock < ff;
     const float4 v = here ? h.template ld<float4>(column * kFeatureRow + block * kActivationBlock + part) : float4{0.0f, 0.0f, 0.0f, 0.0f};
     u32 largest[1] = {largest_magnitude(v)};
     warp_max<8>(largest);
     if (!here) continue;
     const ActivationScale scale = activation_scale(largest[0]);
     const i64 at = (first + column) * ff + feature + block * kActivationBlock;
-    store<u32>(h_codes + at + part, activation_codes(v, scale));
+    const int half = static_cast<int>(at / kActivationBlock & 1);
+    u8* unit_at = units + at / kUnitValues * kUnitBytes;
+    store<u32>(unit_at + half * kActivationBlock + part, activation_codes(v, scale));
     if (part == 0) {
-      store(h_scales + at / kActivationBlock, scale.d);
+      store<float>(unit_at + kUnitScales + 4 * half, scale.d);
       if (!scale.finite) atomicAdd(status + 1, 1);
     }
   }
@@ -261,9 +270,9 @@ DEVICE void finish_down(const Sums& acc, const Place& me, Shared<i32> pairs, flo
 }
 
 // blobs: address of each expert. tiles: {expert, first row} of every COLUMNS rows, in order of experts; tile_of and
-// offsets [experts + 1]: the first tile and the first row of an expert. pairs: the pair of each row. codes, scales:
-// int8 [rows, k], [rows, k / 32]: tokens for gate and up, rows for down. n, ff: sizes of an expert; down_at: bytes
-// before its down rows. begin, end: the experts of this launch.
+// offsets [experts + 1]: the first tile and the first row of an expert. pairs: the pair of each row. units: int8, of
+// tokens for gate and up, of rows for down, see activation.cuh. h: units of rows, out: rows of pairs; one of them is
+// written. n, ff: sizes of an expert; down_at: bytes before its down rows. begin, end: the experts of this launch.
 extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 #if FORMAT == TYPE_IQ4_NL || FORMAT == TYPE_Q2_0
     expert_down(
@@ -271,62 +280,59 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     expert_gate_up(
 #endif
         const u64* __restrict__ blobs, const i32* __restrict__ tiles, const i32* __restrict__ tile_of,
-        const i32* __restrict__ offsets, const i32* __restrict__ pairs, const u8* __restrict__ codes_in,
-        const float* __restrict__ scales_in, const u32* __restrict__ table, u8* __restrict__ h_codes,
-        float* __restrict__ out, float* __restrict__ trace, i32* __restrict__ status, i64 down_at, i32 n, i32 ff, i32 top,
-        i32 begin, i32 end) {
-  const Shared<u8> codes = shared_array<u8>(Shape::codes, STAGES * COLUMNS * kStageValues);
+        const i32* __restrict__ offsets, const i32* __restrict__ pairs, const u8* __restrict__ units,
+        const u32* __restrict__ table, u8* __restrict__ h, float* __restrict__ out, float* __restrict__ trace,
+        i32* __restrict__ status, i64 down_at, i32 n, i32 ff, i32 top, i32 begin, i32 end) {
+  const Shared<u8> codes = shared_array<u8>(Shape::codes, STAGES * COLUMNS * kUnitValues);
   const Shared<float> scales = shared_array<float>(Shape::scales, STAGES * COLUMNS * 2);
-  const Shared<float> h = shared_array<float>(0, Shape::h / 4);
-  const Shared<i32> source = shared_array<i32>(Shape::source, COLUMNS);
+  const Shared<float> activated = shared_array<float>(0, Shape::h / 4);
+  const Shared<i32> pair_of = shared_array<i32>(Shape::pairs, COLUMNS);
   const Shared<u32> grid = shared_array<u32>(Shape::grid, kGrid);
 
   const int thread = static_cast<int>(threadIdx.x), lane = thread & 31;
   const Place me{thread, thread >> 5, lane, lane >> 2, lane & 3};
-  const int k = kDown ? ff : n, stages = k / kStageValues;
+  const int k = kDown ? ff : n, stages = k / kUnitValues;
   const int row_bytes = k / Blocks<FORMAT>::values * Blocks<FORMAT>::bytes;
   const int weight_rows = kDown ? n : 2 * ff, weight_blocks = (weight_rows + WEIGHT_ROWS - 1) / WEIGHT_ROWS;
-  load_grid<FORMAT>(table, grid, thread, kThreads);
+  const int code_at = kept(Incoming::place(lane & 7, lane >> 3)), scale_at = kept(4 * me.t);
+  load_fragment_grid<FORMAT>(table, grid, thread, kThreads);
 
   const int first_tile = load(tile_of + begin), items = (load(tile_of + end) - first_tile) * weight_blocks;
   for (int item = static_cast<int>(blockIdx.x); item < items; item += static_cast<int>(gridDim.x)) {
     const int tile = first_tile + item / weight_blocks, block = item % weight_blocks;
     const int expert = load(tiles + 2 * tile), first = load(tiles + 2 * tile + 1);
     const int left = load(offsets + expert + 1) - first, columns = left < COLUMNS ? left : COLUMNS;
-    const int read = (columns + 8 * kTogether - 1) & -(8 * kTogether);
-    __syncthreads();   // the last item is done with shared memory
-    for (int i = thread; i < columns; i += kThreads) {
-      const int pair = load(pairs + first + i);
-      source.st(i, kDown ? pair : pair / top);
+    Incoming incoming;
+    if (kDown) {
+      incoming.begin(me, units, k, columns, [&](int column) { return first + column; });
+    } else {
+      incoming.begin(me, units, k, columns, [&](int column) { return load(pairs + first + column) / top; });
     }
-    for (int i = columns + thread; i < read; i += kThreads) source.st(i, 0);
-    __syncthreads();
+    __syncthreads();   // the last item is done with shared memory
+    if (kDown)
+      for (int i = thread; i < columns; i += kThreads) pair_of.st(i, load(pairs + first + i));
 
-    Rows rows;
-    const u8* blob = reinterpret_cast<const u8*>(load(blobs + expert));
+    // Rows of the weights. A warp past the last takes that one again, and stores nothing.
+    const u8* rows[FRAGMENTS][2];
+    const u8* blob = global_bytes(load(blobs + expert));
 #pragma unroll
     for (int m = 0; m < FRAGMENTS; ++m) {
-      // A warp past the last row takes the last ones again, and stores nothing.
+      const int fragment = me.warp * FRAGMENTS + m;
       if (kDown) {
-        int row = block * WEIGHT_ROWS + 16 * (me.warp * FRAGMENTS + m);
-        row = (row < n - 16 ? row : n - 16) + me.g;
-        rows.row[m][0] = blob + down_at + static_cast<i64>(row) * row_bytes;
-        rows.row[m][1] = rows.row[m][0] + 8 * row_bytes;
+        const int row = block * WEIGHT_ROWS + 16 * fragment, inside = (row < n - 16 ? row : n - 16) + me.g;
+        rows[m][0] = blob + down_at + static_cast<i64>(inside) * row_bytes;
+        rows[m][1] = rows[m][0] + 8 * row_bytes;
       } else {
-        int row = block * kFeatures + 8 * (me.warp * FRAGMENTS + m);
-        row = (row < ff - 8 ? row : ff - 8) + me.g;
-        rows.row[m][0] = blob + static_cast<i64>(row) * row_bytes;
-        rows.row[m][1] = rows.row[m][0] + static_cast<i64>(ff) * row_bytes;
+        const int row = block * kFeatures + 8 * fragment, inside = (row < ff - 8 ? row : ff - 8) + me.g;
+        rows[m][0] = blob + static_cast<i64>(inside) * row_bytes;
+        rows[m][1] = rows[m][0] + static_cast<i64>(ff) * row_bytes;
       }
     }
 
-    Incoming incoming;
-    const u8* from = kDown ? codes_in + static_cast<i64>(first) * k : codes_in;
-    const float* from_scales = kDown ? scales_in + static_cast<i64>(first) * (k / kActivationBlock) : scales_in;
-    const auto codes_at = [&](int stage) { return codes.part(stage % STAGES * COLUMNS * kStageValues, COLUMNS * kStageValues); };
+    const auto codes_at = [&](int stage) { return codes.part(stage % STAGES * COLUMNS * kUnitValues, COLUMNS * kUnitValues); };
     const auto scales_at = [&](int stage) { return scales.part(stage % STAGES * COLUMNS * 2, COLUMNS * 2); };
     const auto start = [&](int stage) {
-      if (stage < stages) incoming.start(me, codes_at(stage), scales_at(stage), source, from, from_scales, k, stage, columns, read);
+      if (stage < stages) incoming.start(codes_at(stage), scales_at(stage));
 #if TIER >= 80
       cp_async_commit();
 #endif
@@ -345,7 +351,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     for (int stage = 0; stage < STAGES - 1; ++stage) start(stage);
 #else
     start(0);
-    incoming.land(me, codes_at(0), scales_at(0), read);
+    incoming.land(codes_at(0), scales_at(0));
 #endif
     for (int stage = 0; stage < stages; ++stage) {
 #if TIER >= 80
@@ -363,19 +369,19 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
       const Shared<float> scales_here = scales_at(stage);
 #pragma unroll
       for (int j = 0; j < kTiles; j += kTogether)
-        if (8 * j < columns) multiply(acc, w, me, codes_here, scales_here, j);
+        if (8 * j < columns) multiply(acc, w, codes_here, code_at, scales_here, scale_at, j);
 #if TIER < 80
-      if (stage + 1 < stages) incoming.land(me, codes_at(stage + 1), scales_at(stage + 1), read);
+      if (stage + 1 < stages) incoming.land(codes_at(stage + 1), scales_at(stage + 1));
 #endif
     }
 #if TIER >= 80
     cp_async_wait<0>();
 #endif
     if constexpr (kDown) {
-      finish_down(acc, me, source, out, status, block * WEIGHT_ROWS, n, columns);
+      finish_down(acc, me, pair_of, out, status, block * WEIGHT_ROWS, n, columns);
     } else {
-      __syncthreads();   // h lies where the stages were
-      finish_gate_up(acc, me, h, h_codes, out, trace, status, first, block * kFeatures, ff, columns);
+      __syncthreads();   // SwiGLU's results lie where the stages were
+      finish_gate_up(acc, me, activated, h, trace, status, first, block * kFeatures, ff, columns);
     }
   }
 }

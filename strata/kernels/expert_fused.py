@@ -52,11 +52,14 @@ from strata.kernels.paths import Path
 #: Work shapes by the number of 64-row units of weights: (weight rows, routed rows) of a block.
 SHAPES = {4: (256, 64), 2: (128, 128)}
 #: 16-row fragments of a warp, by tier and shape, and the blocks whose registers a multiprocessor must hold.
-_FRAGMENTS = {(80, 4): 1, (80, 2): 1, (75, 4): 1, (75, 2): 1}
+_FRAGMENTS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 2}
 _MIN_BLOCKS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 2}
+#: Whether integers become floats by the conversion instruction.
+_CONVERTS = {75: 0, 80: 1}
 #: Stages of activations in shared memory.
 _STAGES = {75: 2, 80: 4}
-_STAGE_VALUES = 64
+#: Values and bytes of a unit of activations, see include/activation.cuh.
+_UNIT_VALUES, _UNIT_BYTES = 64, 80
 #: Experts of one launch at most, unless a caller cuts otherwise.
 BATCH = 128
 #: Blocks of a launch on an executor that is no card.
@@ -64,15 +67,17 @@ _LANES_BLOCKS = 4
 #: Formats whose activations lie in PAIRED order, see include/expert_fragments.cuh.
 _PAIRED = ("iq3_xxs", "iq3_s", "iq2_xxs")
 _SCANS = 3
+#: Formats whose codebook is in shared memory with every combination of four signs.
+_SIGNED_GRID, _SIGNS = ("iq3_xxs",), 16
 
 
 def shared_bytes(form: str, tier: int, shape: int) -> int:
     """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (64 codes
     and two scales a column) or, after them, h; a number for each column; the codebook."""
     weight_rows, columns = SHAPES[shape]
-    stages = _STAGES[tier] * columns * (_STAGE_VALUES + 8)
+    stages = _STAGES[tier] * columns * (_UNIT_VALUES + 8)
     h = 0 if form in DOWN else columns * (weight_rows // 2 + 4) * 4
-    return max(stages, h) + columns * 4 + device_table(form).nbytes
+    return max(stages, h) + columns * 4 + device_table(form).nbytes * (_SIGNS if form in _SIGNED_GRID else 1)
 
 
 @cache
@@ -100,6 +105,7 @@ def kernel(form: str, tier: int, shape: int) -> Kernel:
             ("STAGES", _STAGES[tier]),
             ("SHARED_BYTES", size),
             ("MIN_BLOCKS", _MIN_BLOCKS[tier, shape]),
+            ("CONVERTS", _CONVERTS[tier]),
         ),
     )
 
@@ -143,12 +149,11 @@ class Prepared:
     top: int
     shape: tuple[int, int]
     cuts: tuple[tuple[int, int], ...]
+    multiprocessors: int | None
     x: Buffer
     ids: Buffer
-    codes: Buffer
-    scales: Buffer
-    h_codes: Buffer
-    h_scales: Buffer
+    units: Buffer
+    h: Buffer
     rows: Buffer
     trace: Buffer | None
     slot: Buffer
@@ -163,7 +168,7 @@ class Prepared:
     def buffers(self) -> list[Buffer]:
         """All of them but the experts'."""
         single = (
-            self.x, self.ids, self.codes, self.scales, self.h_codes, self.h_scales, self.rows, self.slot, self.pairs,
+            self.x, self.ids, self.units, self.h, self.rows, self.slot, self.pairs,
             self.offsets, self.status, self.ignored,
         )  # fmt: skip
         traced = () if self.trace is None else (self.trace,)
@@ -176,7 +181,7 @@ class Prepared:
         per_block = MAX_EXPERTS * 4
         grid = (1 + -(-self.tokens * n // per_block), 1, 1)
         args: list[Argument] = [
-            self.x, self.ids, self.codes, self.scales, self.rows, self.offsets, self.tile_of[64], self.tiles[64],
+            self.x, self.ids, self.units, self.rows, self.offsets, self.tile_of[64], self.tiles[64],
             self.tile_of[128], self.tiles[128], self.slot, self.pairs, self.status, self.ignored, np.int32(self.tokens),
             np.int32(n), np.int32(self.top), np.int32(self.placed.count), np.int32(experts.gate_up in _PAIRED),
         ]  # fmt: skip
@@ -184,15 +189,13 @@ class Prepared:
 
     def gate_up(self, cut: tuple[int, int]) -> Witness:
         """Gate, up, SwiGLU and h of the experts cut[0] .. cut[1] - 1."""
-        return self._product(self.placed.experts.gate_up, self.shape[0], cut, self.codes, self.scales, self.h_scales)
+        return self._product(self.placed.experts.gate_up, self.shape[0], cut, self.units)
 
     def down(self, cut: tuple[int, int]) -> Witness:
         """Rows of the same experts."""
-        return self._product(self.placed.experts.down, self.shape[1], cut, self.h_codes, self.h_scales, self.rows)
+        return self._product(self.placed.experts.down, self.shape[1], cut, self.h)
 
-    def _product(
-        self, form: str, shape: int, cut: tuple[int, int], codes: Buffer, scales: Buffer, out: Buffer
-    ) -> Witness:
+    def _product(self, form: str, shape: int, cut: tuple[int, int], units: Buffer) -> Witness:
         experts = self.placed.experts
         program = kernel(form, tier_of(self.path), shape)
         weight_rows, columns = SHAPES[shape]
@@ -200,8 +203,8 @@ class Prepared:
         # More tiles than this there cannot be: a full one for every `columns` pairs, and a last one for each expert.
         most = (self.tokens * self.top // columns + cut[1] - cut[0]) * -(-rows // weight_rows)
         args: list[Argument] = [
-            self.placed.table, self.tiles[columns], self.tile_of[columns], self.offsets, self.pairs, codes, scales,
-            self.tables.get(form), self.h_codes, out, self.trace, self.status, np.int64(experts.layout.down),
+            self.placed.table, self.tiles[columns], self.tile_of[columns], self.offsets, self.pairs, units,
+            self.tables.get(form), self.h, self.rows, self.trace, self.status, np.int64(experts.layout.down),
             np.int32(experts.geometry.n), np.int32(experts.geometry.ff), np.int32(self.top), np.int32(cut[0]),
             np.int32(cut[1]),
         ]  # fmt: skip
@@ -210,10 +213,9 @@ class Prepared:
 
     def _resident(self, program: Kernel, shape: int) -> int:
         """Blocks that run at the same time; each takes one work item after another."""
-        multiprocessors = self.executor.describe().get("multiprocessors")
-        if multiprocessors is None:
+        if self.multiprocessors is None:
             return _LANES_BLOCKS
-        return int(multiprocessors) * _MIN_BLOCKS[tier_of(self.path), shape]
+        return self.multiprocessors * _MIN_BLOCKS[tier_of(self.path), shape]
 
     def launch(self) -> list[Witness]:
         """Everything, in order."""
@@ -230,25 +232,27 @@ class Prepared:
         named = slot >= 0
         of_pair = slot[named]
 
-        def by_pair(buffer: Buffer, dtype: type, width: int) -> np.ndarray:
-            out = np.zeros((pairs, width), dtype)
-            out[named] = buffer.host().view(dtype)[of_pair]
-            return out.reshape(self.tokens, self.top, width)
+        def by_pair(grouped: np.ndarray) -> np.ndarray:
+            out = np.zeros((pairs, grouped.shape[1]), grouped.dtype)
+            out[named] = grouped[of_pair]
+            return out.reshape(self.tokens, self.top, -1)
 
         offsets = self.offsets.host()
         gate = up = None
         if self.trace is not None:
-            both = by_pair(self.trace, np.float32, 2 * ff)
+            both = by_pair(self.trace.host())
             gate, up = both[..., :ff], both[..., ff:]
         status = self.status.host()
+        units = self.h.host()
+        h_codes, h_scales = units[..., :_UNIT_VALUES], units[..., _UNIT_VALUES : _UNIT_VALUES + 8]
         return Routed(
             rows=self.rows.host(),
             witnesses=witnesses,
             guards_ok=all(b.guards_intact() for b in [*self.buffers(), self.placed.table, *self.placed.blobs]),
             ignored=int(self.ignored.host()[0]),
             status=(int(status[0]), int(status[1]), int(status[2])),
-            h_codes=by_pair(self.h_codes, np.int8, ff),
-            h_scales=by_pair(self.h_scales, np.float32, ff // BLOCK),
+            h_codes=by_pair(h_codes.reshape(pairs, ff).view(np.int8)),
+            h_scales=by_pair(np.ascontiguousarray(h_scales).view(np.float32).reshape(pairs, ff // BLOCK)),
             slot=slot,
             source=self.pairs.host()[: int(offsets[-1])] // self.top,
             offsets=offsets,
@@ -299,13 +303,11 @@ def prepare(
 
     tables = {form: device_table(form) for form in (experts.gate_up, experts.down)}
     return Prepared(
-        executor, path, placed, tokens, top, both, cuts_of(count, cuts),
+        executor, path, placed, tokens, top, both, cuts_of(count, cuts), executor.describe().get("multiprocessors"),
         x=executor.array(x, "x"),
         ids=executor.array(ids, "ids"),
-        codes=work((tokens, n), np.uint8, "codes of x"),
-        scales=work((tokens, n // BLOCK), np.float32, "scales of x"),
-        h_codes=work((pairs, ff), np.uint8, "codes of h"),
-        h_scales=work((pairs, ff // BLOCK), np.float32, "scales of h"),
+        units=work((tokens, n // _UNIT_VALUES, _UNIT_BYTES), np.uint8, "units of x"),
+        h=work((pairs, ff // _UNIT_VALUES, _UNIT_BYTES), np.uint8, "units of h"),
         rows=executor.empty((tokens, top, n), np.float32, name="rows"),
         trace=executor.empty((pairs, 2 * ff), np.float32, name="trace") if trace else None,
         slot=work((pairs,), np.int32, "slot"),

@@ -60,14 +60,13 @@ DEVICE void list_tiles(i32* tiles, int at, int expert, int first, int count) {
   }
 }
 
-// x: float [tokens, n]; ids: [tokens, top]. codes, scales: int8 [tokens, n], [tokens, n / 32]; paired: the order of the
-// codes, see expert_fragments.cuh. rows: [tokens * top, n], of which those of nobody become zeros. offsets, tile_of_64,
+// x: float [tokens, n]; ids: [tokens, top]. units: int8 [tokens, n / 64 units], see activation.cuh; paired:
+// the order of the codes, see expert_fragments.cuh. rows: [tokens * top, n], of which those of nobody become zeros. offsets, tile_of_64,
 // tile_of_128: [experts + 1]; tiles_64, tiles_128: pairs of integers; slot, pairs: [tokens * top]; status: counts of
 // values that are not finite; ignored: pairs of nobody.
 extern "C" __global__ void __launch_bounds__(kThreads)
-    expert_prepare(const float* __restrict__ x, const i32* __restrict__ ids, u8* __restrict__ codes,
-                   float* __restrict__ scales, float* __restrict__ rows, i32* __restrict__ offsets,
-                   i32* __restrict__ tile_of_64, i32* __restrict__ tiles_64, i32* __restrict__ tile_of_128,
+    expert_prepare(const float* __restrict__ x, const i32* __restrict__ ids, u8* __restrict__ units,
+                   float* __restrict__ rows, i32* __restrict__ offsets, i32* __restrict__ tile_of_64, i32* __restrict__ tiles_64, i32* __restrict__ tile_of_128,
                    i32* __restrict__ tiles_128, i32* __restrict__ slot, i32* __restrict__ pairs, i32* __restrict__ status,
                    i32* __restrict__ ignored, i32 tokens, i32 n, i32 top, i32 experts, i32 paired) {
   const int thread = static_cast<int>(threadIdx.x), total = tokens * top;
@@ -79,10 +78,12 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     warp_max<8>(largest);
     if (!here) return;
     const ActivationScale scale = activation_scale(largest[0]);
-    const int word = thread & 7;
-    store<u32>(codes + (at & -32) + 4 * (paired ? word_place<true>(word) : word_place<false>(word)), activation_codes(v, scale));
+    const int word = thread & 7, half = thread >> 3 & 1;
+    u8* target = units + at / kUnitValues * kUnitBytes;
+    const int place = paired ? word_place<true>(word) : word_place<false>(word);
+    store<u32>(target + half * kActivationBlock + 4 * place, activation_codes(v, scale));
     if (word == 0) {
-      store(scales + at / kActivationBlock, scale.d);
+      store<float>(target + kUnitScales + 4 * half, scale.d);
       if (!scale.finite) atomicAdd(status, 1);
     }
     const int token = static_cast<int>(at / n), column = static_cast<int>(at - static_cast<i64>(token) * n);

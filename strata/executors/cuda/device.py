@@ -108,6 +108,21 @@ class CudaExecutor:
             blocks_run=math.prod(grid),
         )
 
+    def attributes(self, kernel: Kernel) -> dict[str, int]:
+        """What the card and its driver say of a loaded kernel: `capability`; `threads`, the most of a block;
+        `local_bytes` of a thread; `shared_limit` of a block; `resident`, the blocks of a multiprocessor."""
+        function = self._load(kernel).function
+        occupancy = self._card.cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor
+        with self._card.using(f"counting resident blocks of {kernel.label}"):
+            resident = occupancy(function.kernel.ptr, kernel.block, kernel.shared_bytes)
+        return {
+            "capability": self._card.capability,
+            "threads": int(function.max_threads_per_block),
+            "local_bytes": int(function.local_size_bytes),
+            "shared_limit": self._card.shared_limit,
+            "resident": int(resident),
+        }
+
     def time_launches(self, fn: Callable[[], object], reps: int) -> list[float]:
         """Milliseconds of device time for each of `reps` calls of `fn`, by CUDA events.
 

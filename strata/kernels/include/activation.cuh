@@ -9,6 +9,8 @@
 #include "vocabulary.cuh"
 
 constexpr int kActivationBlock = 32;
+// A row of activations in memory is units of 64 values: 64 codes, the scales of both blocks, 8 bytes that nobody uses.
+constexpr int kUnitValues = 64, kUnitScales = 64, kUnitBytes = 80;
 constexpr u32 kInfinityBits = 0x7f800000u, kNotANumber = 0x7fffffffu;
 
 struct ActivationScale {

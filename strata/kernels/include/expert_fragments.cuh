@@ -13,6 +13,9 @@ template <int TYPE>
 struct Fragment {
   static constexpr bool paired = TYPE == TYPE_IQ3_XXS || TYPE == TYPE_IQ3_S || TYPE == TYPE_IQ2_XXS;
   static constexpr int scales = Blocks<TYPE>::scales;
+  // Whether the codebook in shared memory has every entry with all sixteen signs: entry | signs << 8.
+  static constexpr bool signed_grid = TYPE == TYPE_IQ3_XXS;
+  static constexpr int grid_words = Blocks<TYPE>::grid_words * (signed_grid ? 16 : 1);
   // 16-bit words that a lane reads for its eight values.
   static constexpr int halves = TYPE == TYPE_IQ3_XXS ? 4 : TYPE == TYPE_IQ3_S ? 5 : TYPE == TYPE_IQ4_XS ? 5 : TYPE == TYPE_IQ2_S ? 7
                                 : TYPE == TYPE_IQ2_XXS ? 4 : TYPE == TYPE_IQ2_XS ? 4 : 3;
@@ -23,13 +26,9 @@ struct Fragment {
 template <bool PAIRED>
 DEVICE int word_place(int w) { return PAIRED ? (w & 1) * 4 + (w >> 1) : w; }
 
-// Reads what lane t needs of values 32b..32b+31 of the row at `row`, by 16-bit loads.
+// Reads what lane t needs of values 32s..32s+31 of a block, by 16-bit loads.
 template <int TYPE>
-DEVICE Fragment<TYPE> fetch_fragment(const u8* row, int b, int t) {
-  using Block = Blocks<TYPE>;
-  constexpr int kParts = Block::values / 32;
-  const int s = static_cast<int>(static_cast<u32>(b) % kParts);
-  const u8* block = row + static_cast<u32>(b) / kParts * Block::bytes;
+DEVICE Fragment<TYPE> fetch_fragment(const u8* block, int s, int t) {
   Fragment<TYPE> f;
   f.h[0] = load<u16>(block);   // d
   if constexpr (TYPE == TYPE_IQ4_NL) {
@@ -66,15 +65,25 @@ DEVICE Fragment<TYPE> fetch_fragment(const u8* row, int b, int t) {
   return f;
 }
 
+// Copies a format's codebook to shared memory as decode_fragment reads it; see load_grid.
+template <int TYPE>
+DEVICE void load_fragment_grid(const u32* table, Shared<u32> grid, int thread, int threads) {
+  if constexpr (Fragment<TYPE>::signed_grid) {
+    static_assert(Blocks<TYPE>::grid_words == 256, "signs lie above eight bits of index");
+    for (int i = thread; i < Fragment<TYPE>::grid_words; i += threads)
+      grid.st(i, signed_bytes(load(table + (i & 255)), static_cast<u32>(i) >> 8));
+  } else {
+    load_grid<TYPE>(table, grid, thread, threads);
+  }
+}
+
 // A sign byte from seven bits: bit 7 is their parity.
 DEVICE u32 seven_signs(u32 seven) { return seven | static_cast<u32>(__popc(seven) & 1) << 7; }
 
 // codes[0], codes[1]: the lane's two registers; scale[0] of both, or of the first and scale[1] of the second.
 template <int TYPE>
-DEVICE void decode_fragment(const Fragment<TYPE>& f, int b, int t, Shared<u32> grid, u32 (&codes)[2],
+DEVICE void decode_fragment(const Fragment<TYPE>& f, int s, int t, Shared<u32> grid, u32 (&codes)[2],
                             float (&scale)[Fragment<TYPE>::scales]) {
-  constexpr int kParts = Blocks<TYPE>::values / 32;
-  const int s = static_cast<int>(static_cast<u32>(b) % kParts);
   if constexpr (TYPE == TYPE_IQ4_NL || TYPE == TYPE_IQ4_XS) {
     const u32 table[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u};
     nibble_lookup(joined(f.h[1], f.h[2]), table, codes[0], codes[1]);
@@ -91,18 +100,18 @@ DEVICE void decode_fragment(const Fragment<TYPE>& f, int b, int t, Shared<u32> g
       const u32 four = byte_of(f.h[1 + i], t & 1), two = four | four << 4;
       codes[i] = byte_lookup(0x020100ffu, 0, (two & 0x0303u) | (two << 2 & 0x3030u));
     }
-  } else if constexpr (TYPE == TYPE_IQ3_XXS || TYPE == TYPE_IQ3_S) {
-    u32 signs, index[2] = {byte_of(f.h[1], 0), byte_of(f.h[1], 1)};
-    if constexpr (TYPE == TYPE_IQ3_XXS) {
-      const u32 a = joined(f.h[2], f.h[3]);
-      signs = seven_signs(a >> 7 * t & 127u);
-      scale[0] = scaled(f.h[0], __int2float_rn(static_cast<int>(a >> 28) * 2 + 1) * 0.25f);
-    } else {
-      const u32 high = byte_of(f.h[3], s % 2) >> 2 * t;   // bits of the two indices
-      index[0] |= (high & 1u) << 8, index[1] |= (high & 2u) << 7;
-      signs = byte_of(f.h[2], t & 1);
-      scale[0] = scaled(f.h[0], __int2float_rn(2 * (f.h[4] >> 4 * (s % 4) & 15) + 1));
-    }
+  } else if constexpr (TYPE == TYPE_IQ3_XXS) {
+    const u32 a = joined(f.h[2], f.h[3]), seven = a >> 7 * t & 127u;
+    const u32 last = static_cast<u32>(__popc(seven)) << 3 & 8u;   // the eighth sign, in its place of the upper four
+    scale[0] = scaled(f.h[0], __int2float_rn(static_cast<int>(a >> 28) * 2 + 1) * 0.25f);
+    codes[0] = grid.ld(static_cast<int>((byte_of(f.h[1], 0) | seven << 8) & 0xfffu));
+    codes[1] = grid.ld(static_cast<int>(byte_of(f.h[1], 1) | (seven >> 4 | last) << 8));
+  } else if constexpr (TYPE == TYPE_IQ3_S) {
+    u32 index[2] = {byte_of(f.h[1], 0), byte_of(f.h[1], 1)};
+    const u32 high = byte_of(f.h[3], s % 2) >> 2 * t;   // bits of the two indices
+    index[0] |= (high & 1u) << 8, index[1] |= (high & 2u) << 7;
+    const u32 signs = byte_of(f.h[2], t & 1);
+    scale[0] = scaled(f.h[0], __int2float_rn(2 * (f.h[4] >> 4 * (s % 4) & 15) + 1));
 #pragma unroll
     for (int i = 0; i < 2; ++i) codes[i] = signed_bytes(grid.ld(static_cast<int>(index[i])), signs >> 4 * i);
   } else if constexpr (TYPE == TYPE_IQ2_XXS) {
@@ -136,4 +145,21 @@ DEVICE void decode_fragment(const Fragment<TYPE>& f, int b, int t, Shared<u32> g
       codes[i] = signed_bytes(grid.ld(2 * static_cast<int>(index[i]) + half), signs[i] >> 4 * half);
     }
   }
+}
+
+// A value that the compiler keeps in a register instead of making it again where it is used.
+DEVICE int kept(int x) {
+#ifndef STRATA_LANES
+  asm volatile("" : "+r"(x));
+#endif
+  return x;
+}
+
+// Says that an address read from memory points to global memory, so that loads need not find out.
+DEVICE const u8* global_bytes(u64 address) {
+  const u8* p = reinterpret_cast<const u8*>(address);
+#ifndef STRATA_LANES
+  __builtin_assume(__isGlobal(p));
+#endif
+  return p;
 }

@@ -49,6 +49,7 @@ class Function:
         self.local_size_bytes = 0
         self.shared_size_bytes = 64
         self.max_dynamic_shared_size_bytes = 48 * 1024 - 64
+        self.kernel = SimpleNamespace(ptr=id(self))
         self.calls: list[tuple[Any, ...]] = []
 
     def __call__(self, grid: Any, block: Any, args: tuple[Any, ...], *, shared_mem: int = 0) -> None:
@@ -145,7 +146,10 @@ class FakeCard:
             Event=lambda: Event(self),
             Memory=lambda size: Memory(self, size),
             Stream=SimpleNamespace(null=nullcontext()),
-            driver=SimpleNamespace(CUDADriverError=CUDADriverError),
+            driver=SimpleNamespace(
+                CUDADriverError=CUDADriverError,
+                occupancyMaxActiveBlocksPerMultiprocessor=lambda function, block, shared: 2048 // block,
+            ),
             get_elapsed_time=lambda start, stop: float(stop.number - start.number),
             runtime=runtime,
         )

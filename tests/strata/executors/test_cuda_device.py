@@ -280,7 +280,9 @@ def test_the_names_used_exist_in_cupy() -> None:
         assert hasattr(cupy.cuda.runtime, name), name
     for name in vars(fake.cuda):
         assert hasattr(cupy.cuda, name), name
-    for name in ("binary_version", "ptx_version", "max_threads_per_block", "num_regs", "local_size_bytes"):
+    for name in vars(fake.cuda.driver):
+        assert hasattr(cupy.cuda.driver, name), name
+    for name in ("binary_version", "ptx_version", "max_threads_per_block", "num_regs", "local_size_bytes", "kernel"):
         assert hasattr(cupy.RawKernel, name), name
     for name in ("shared_size_bytes", "max_dynamic_shared_size_bytes"):
         assert hasattr(cupy.RawKernel, name), name

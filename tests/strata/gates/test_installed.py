@@ -52,6 +52,8 @@ def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: 
     every = {"prompt_attention", "decode_attention", "kv_pack"}
     assert operations == {
         **{f"{operation}.cu": {operation} for operation in every},
+        "block_decode.cu": set(),  # belongs to no path
+        "include/expert_formats.cuh": set(),
         "include/exp2.cuh": {"prompt_attention", "decode_attention"},
         "include/kv_format.cuh": every,
         "include/ptx.cuh": every,
