@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from validation.experts.case import FF, N, ExpertCase
+from validation.experts.case import FF, ExpertCase, N
 
 RECIPE = "experts_decades"
 #: Words of a case that are fixed, in the order of SIZES.

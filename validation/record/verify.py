@@ -23,7 +23,7 @@ from strata.gates.record import RecordProblem
 from validation.record import canonical
 from validation.record.canonical import RecordError
 from validation.record.opens import Opens, opens
-from validation.record.recompute import recompute
+from validation.record.recompute import Total, recompute
 from validation.record.recordable.seam import Predictor
 from validation.record.rules import TABLE
 from validation.record.rules.rows import Refusal
@@ -130,10 +130,7 @@ def _recompute(name: str, subject: Subject, against: Against, console: Console) 
         made = opens(name, subject)
     except RecordProblem as problem:
         return Outcome(name, (Refusal("gate", str(problem)),))
-    notes = [
-        f"{total.rows} rows of {len(subject.pairs)} cases are within their bounds of FP64,"
-        f" {total.enclosed} outputs within those of their true value"
-    ]
+    notes = [_rows(subject, total)]
     if not known:
         notes.append("their bits were not predicted: no rule is established for this card")
     elif total.followed is None:
@@ -144,6 +141,14 @@ def _recompute(name: str, subject: Subject, against: Against, console: Console) 
         notes.append(f"{whose} are those of {rule}")
     notes.append(f"attested and not proved: {_attested(subject)}")
     return Outcome(name, (), tuple(notes), tuple(made), total.followed is not None)
+
+
+def _rows(subject: Subject, total: Total) -> str:
+    """Which rows were held against FP64, and against what else."""
+    said = f"{total.bounded} rows of {len(subject.pairs)} cases are within their bounds of FP64,"
+    if subject.operation.on_lanes:
+        return f"{said} {total.enclosed} outputs within those of their true value"
+    return f"{said} {total.rows - total.bounded} more are shown by their bits or proofs alone"
 
 
 def _predicted(subject: Subject) -> str:

@@ -164,6 +164,7 @@ class Attention:
             check = within("row", got, reference.out[at], limit[at] + own[at], axes=("dim",))
             if check.verdict is Verdict.VOID:
                 raise CannotCheckError(f"{path.name} {case.brief()}: the verifier's own bound is void: {check.reason}")
+            shown.bounded += 1
             if not check.verdict.passes:
                 yield "numbers", f"row {row.row} ({self.place(case, row.row)}): {check.reason}"
             elif query in measured and above(got, reference.out[at], limit[at] + own[at], own[at], told):

@@ -16,6 +16,7 @@ from strata.executors.base import Kernel
 from strata.formats import device_table
 from strata.kernels.expert_fused import SHAPES
 from strata.kernels.paths import Path
+from validation.bounds.published_experts import PUBLISHED_TOKENS
 from validation.expert_case import CUT_ON_LANES
 from validation.experts import activations, expected, routing
 from validation.experts.arithmetic import FUSED
@@ -24,7 +25,6 @@ from validation.experts.checks import plain
 from validation.experts.inputs import Inputs, build
 from validation.experts.recipes import Routing, Values, Weights, find
 from validation.experts.sampling import PREDICTED, work
-from validation.bounds.published_experts import PUBLISHED_TOKENS
 from validation.record.challenge import chosen, one_of
 from validation.record.recordable.rehearsal import of_fused
 from validation.record.recordable.seam import (
@@ -93,7 +93,9 @@ class FusedExperts:
             for of, own in zip(found.tolist(), np.split(order, starts[1:]), strict=True)
             if of not in known
         ]
-        return sorted([Asked(row) for row in drawn] + [Asked(row, bits=False) for row in others], key=lambda one: one.row)
+        return sorted(
+            [Asked(row) for row in drawn] + [Asked(row, bits=False) for row in others], key=lambda one: one.row
+        )
 
     def build(self, case: ExpertCase, mode: str) -> Inputs:
         return build(case, mode)
@@ -202,6 +204,7 @@ class FusedExperts:
             if check.verdict is Verdict.VOID:
                 said = f"{shown.path.name} {case.brief()}: the verifier's own bound is void: {check.reason}"
                 raise CannotCheckError(said)
+            shown.bounded += 1
             if not check.verdict.passes:
                 yield "numbers", f"row {row.row} ({self.place(case, row.row)}): {check.reason}"
 

@@ -79,8 +79,9 @@ class Claim:
 
 @dataclass
 class Shown:
-    """Rows of one case, to be judged. memo: shared by the cases of a mode, so that tiers share inputs and reference;
-    enclosed: outputs that were held against their true value, counted by who judges."""
+    """Rows of one case, to be judged. memo: shared by the cases of a mode, so that tiers share inputs and reference.
+
+    Counted by who judges: bounded, rows that were held against FP64; enclosed, outputs against their true value."""
 
     subject: Subject
     path: Path
@@ -89,6 +90,7 @@ class Shown:
     inputs: Any
     rows: list[Row]
     memo: Memo
+    bounded: int = field(default=0)
     enclosed: int = field(default=0)
 
 

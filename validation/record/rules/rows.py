@@ -46,6 +46,7 @@ class Recomputed:
     refusals: list[Refusal] = field(default_factory=list)
     followed: set[str] | None = None
     rows: int = 0
+    bounded: int = 0
     enclosed: int = 0
     _memo: Memo = field(default_factory=Memo)
     _shown: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
@@ -73,6 +74,7 @@ class Recomputed:
         shown = Shown(self.subject, path, case, item, inputs, rows, self._memo)
         wrong = list(operation.numbers(shown))
         self.rows += len(rows)
+        self.bounded += shown.bounded
         self.enclosed += shown.enclosed
         yield from wrong
         if not wrong and (self.predictor is not None or not operation.on_lanes):
