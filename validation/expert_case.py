@@ -66,22 +66,26 @@ def run(
             found.checks += checks.of_bits("bits", first, bits, whole)
         else:  # every row is nobody's, and all of it was looked at
             found.checks[-1] = replace(found.checks[-1], figures={"all_bits": True})
-        found.checks += checks.finite(data, first, bits if whole else None)
+        found.checks += checks.finite(data, first, bits, whole)
     with found.timed("prediction"):
         found.checks += _predicted(case, path, executor, settings, operation, data, first.out)
     some = referenced(case, data, pairs)
     some = some[_finite(bits, some)]
     if len(some):
         with found.timed("steps"):
-            found.checks += checks.of_steps(data, first, some, operation.arithmetic)
+            stepped, down = checks.of_steps(data, first, some, operation.arithmetic)
+            found.checks += stepped
         with found.timed("reference"):
             model: Model = memo.get(
                 f"model of {path.operation}",
                 (key, len(some)),
                 lambda: expected.model(data, some, operation.arithmetic),
             )
-        found.checks.append(checks.limited("bound", checks.rows(first.out, some), model.rounded, some))
-        found.checks.append(checks.battery(some, model.rounded, data))
+        if operation.arithmetic.whole:
+            found.checks.append(checks.limited("bound", checks.rows(first.out, some), model.rounded, some))
+        due = model.rounded if operation.arithmetic.whole else down
+        if due is not None:
+            found.checks.append(checks.battery(some, due, data))
         found.checks.append(checks.refused_bit(first.out))
         new = checks.errors(checks.rows(first.out, some), model)
         found.figures |= {f"new_{name}": value for name, value in new.items()}

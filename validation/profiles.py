@@ -44,11 +44,18 @@ _CAPTURED_QUERIES = {"quick": 48, "standard": 256, "full": 1 << 20}
 
 @dataclass(frozen=True)
 class Entry:
-    """A case of a profile. modes: those it is run in, None for all; flavor: build on lanes, None by size."""
+    """A case of a profile. modes, operations: those it is run in, None for all that take it; flavor: build on lanes,
+    None by size."""
 
     case: AnyCase
     modes: tuple[str, ...] | None = None
     flavor: str | None = None
+    operations: tuple[str, ...] | None = None
+
+    def takes(self, path: Path) -> bool:
+        """Whether the case is one of a path's."""
+        chosen = self.operations is None or path.operation in self.operations
+        return chosen and (self.modes is None or path.mode in self.modes) and fits(self.case, path)
 
 
 def _small(recipe: str, seed: int, page_size: int, queries: int = _SMALL[1]) -> Case:
@@ -173,7 +180,7 @@ def plan(paths: Sequence[Path], entries: Sequence[Entry], lanes: bool) -> list[J
         small = isinstance(entry.case, Case) and entry.case.context <= _SMALL[0]
         flavor = entry.flavor or ("checked" if small else "fast")
         for path in sorted(paths, key=lambda path: (path.operation, path.mode)):
-            if fits(entry.case, path) and (entry.modes is None or path.mode in entry.modes):
+            if entry.takes(path):
                 jobs.append(Job(entry.case, path, flavor, index if lanes and index % 2 else None))
     if not jobs:
         raise StrataError("no planned case fits the selected paths, expected recipes and paths of one operation")

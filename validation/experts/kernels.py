@@ -8,10 +8,10 @@ from typing import Any
 
 
 from strata.executors.base import Executor, Kernel
-from strata.kernels import expert_fused, expert_mmq
+from strata.kernels import expert_decode, expert_fused, expert_mmq
 from strata.kernels.experts import Experts, Geometry, PlacedExperts, Routed, place
 from strata.kernels.paths import Path
-from validation.experts.arithmetic import FUSED, MMQ
+from validation.experts.arithmetic import DECODE, FUSED, MMQ
 from validation.experts.inputs import Inputs
 from validation.experts.operation import ExpertOperation, Grouping, Outcome
 from validation.reference.experts import Codes
@@ -84,6 +84,15 @@ def _run_mmq(executor: Executor, path: Path, inputs: Inputs, shape: int | None, 
     )
 
 
+def _run_decode(executor: Executor, path: Path, inputs: Inputs, shape: int | None, trace: bool) -> Outcome:
+    return outcome(expert_decode.run(executor, path, placed(executor, inputs), inputs.x, inputs.ids, trace=trace))
+
+
+def _prepare_decode(executor: Executor, path: Path, inputs: Inputs) -> tuple[Any, Any]:
+    ready = expert_decode.prepare(executor, path, placed(executor, inputs), inputs.x, inputs.ids)
+    return lambda: expert_decode.launch(executor, path, ready), ready.rows
+
+
 def _prepare_mmq(executor: Executor, path: Path, inputs: Inputs) -> tuple[Any, Any]:
     ready = expert_mmq.prepare(executor, path, placed(executor, inputs), inputs.x, inputs.ids)
     return lambda: expert_mmq.launch(executor, path, ready), ready.rows
@@ -93,6 +102,13 @@ def _prepare_mmq(executor: Executor, path: Path, inputs: Inputs) -> tuple[Any, A
 OPERATIONS: Mapping[str, ExpertOperation] = {
     "expert_fused": ExpertOperation(
         _run_fused, FUSED, _fused_kernels, lambda path: tuple(expert_fused.SHAPES), _prepare_fused
+    ),
+    "expert_decode": ExpertOperation(
+        _run_decode,
+        DECODE,
+        lambda path, inputs: expert_decode.kernels(path),
+        prepare=_prepare_decode,
+        refuses_strays=True,
     ),
     "expert_mmq": ExpertOperation(
         _run_mmq,
