@@ -1,8 +1,8 @@
 """Fused experts in records: a row is one (token, rank) pair.
 
-Dots are integers and every other operation is one float32 rounding in a fixed order, so a row's bits are the same on every
-card and in every tier: the NumPy model of the definition (`validation.reference.experts`) predicts them, with no compiler and
-no rule of a tensor core. What no bit tells is which card ran.
+Dots are integers and every other operation is one float32 rounding in a fixed order, so a row's bits are the same on
+every card and in every tier: the NumPy model of the definition (`validation.reference.experts`) predicts them, with no
+compiler and no rule of a tensor core. What no bit tells is which card ran.
 """
 
 from __future__ import annotations
@@ -93,9 +93,8 @@ class FusedExperts:
             for of, own in zip(found.tolist(), np.split(order, starts[1:]), strict=True)
             if of not in known
         ]
-        return sorted(
-            [Asked(row) for row in drawn] + [Asked(row, bits=False) for row in others], key=lambda one: one.row
-        )
+        asked = {row: Asked(row) for row in drawn} | {row: Asked(row, bits=False) for row in others}
+        return [asked[row] for row in sorted(asked)]
 
     def build(self, case: ExpertCase, mode: str) -> Inputs:
         return build(case, mode)
@@ -162,7 +161,8 @@ class FusedExperts:
         for index, ((path, case), item) in enumerate(zip(subject.pairs, subject.cases, strict=True)):
             claim, verdict = item["prediction"], dict(item["checks"]).get("bits")
             if (claim is None) != (verdict is None):
-                yield f"case {index}: bits are {verdict or 'not asked'}, and how many were compared is {claim or 'not said'}"
+                said = "is said" if claim else "is not said"
+                yield f"case {index}: bits are {verdict or 'not asked'}, and how many were compared {said}"
                 continue
             if claim is None:
                 continue
@@ -178,8 +178,8 @@ class FusedExperts:
                 yield f"case {index} followed {claim['readings'][0]}; these bits follow no rule of a card"
 
     def numbers(self, shown: Shown) -> Iterator[Reason]:
-        """Every element of a row that is shown with its bits is within its bound of FP64, where every step is finite; and
-        rows of nobody are +0."""
+        """Every element of a row that is shown with its bits is within its bound of FP64, where every step is finite;
+        and rows of nobody are +0."""
         case: ExpertCase = shown.case
         sound = shown.inputs.sound.reshape(-1)
         rows = [row for row in shown.rows if row.got is not None]

@@ -12,13 +12,12 @@ from strata.executors.lanes import RULES, parse_rule
 from strata.executors.lanes.rules import Rule as Arithmetic
 from strata.kernels.paths import PATHS, Path
 from validation import profiles
-from validation.cases import Case
 from validation.predict import readings
 from validation.record.canonical import short as short
 from validation.record.recordable import RECORDABLE
 from validation.record.recordable.seam import Recordable
 
-Pairs = list[tuple[Path, Case]]
+Pairs = list[tuple[Path, Any]]
 #: (paths, profile, seed) to the path and case of every run, in order.
 Planner = Callable[[Sequence[Path], str, int], Pairs]
 
