@@ -48,8 +48,9 @@ def decide(
 ) -> Decision:
     """Whether `path`, made of `sources`, is open on `device`. Pure; raises nothing, whatever a record holds."""
     rule = policy.rules.get(path.tier)
-    if rule is None or path.operation in policy.free:
-        return Decision(True, f"open: {path.tier if rule is None else path.operation} paths need no record")
+    if rule is None or path.operation in policy.baselines:
+        what = f"{path.tier} paths" if rule is None else "baselines"
+        return Decision(True, f"open: {what} need no record")
     way = f"a card of compute capability {span(rule.recorded)} opens it by `{command(path)}`"
     if device.capability is None:
         return Decision(False, f"locked: simulated: {device.name} proves nothing of a card", way)

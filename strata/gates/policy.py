@@ -44,16 +44,15 @@ class Required:
 
 @dataclass(frozen=True)
 class Policy:
-    """rules: by tier; a tier without one needs no record. required: by operation. free: operations that need no record
-    in any tier."""
+    """rules: by tier; a tier without one needs no record. required: by operation. baselines: operations that need
+    no record although their tiers have a rule, because they are what serves where nothing is proved."""
 
     rules: Mapping[str, Rule]
     required: Mapping[str, Required] = field(default_factory=dict)
-    free: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
 
 
 #: sm75 is for Turing, which is 7.5 alone. sm80 code runs on everything later, and its record may come from any of it.
-#: What a path is held against and falls back to needs no record: it is there without one.
 POLICY = Policy(
     MappingProxyType({"sm75": Rule((75, 79), (75, 75)), "sm80": Rule((80, NEWEST), (80, NEWEST))}),
     MappingProxyType(
@@ -66,7 +65,7 @@ POLICY = Policy(
             ),
         }
     ),
-    ("expert_mmq",),
+    baselines=("expert_mmq",),
 )
 
 

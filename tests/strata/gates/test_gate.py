@@ -21,6 +21,7 @@ from strata.kernels.paths import PATHS
 from tests.strata.gates import builder
 from tests.strata.gates.builder import HOPPER, TURING
 from validation import profiles
+from validation.experts import required as experts
 
 T4, H200 = Device("NVIDIA T4", 75), Device("NVIDIA H200", 90)
 SM75, SM80 = "prompt_attention/q4_0/sm75", "prompt_attention/q4_0/sm80"
@@ -39,7 +40,7 @@ def ask(name: str, device: Device, *records: Record, policy: Policy = POLICY) ->
 
 def test_without_a_record_every_tensor_core_path_is_locked() -> None:
     for name, path in PATHS.items():
-        assert ask(name, named(75)).open == (path.tier == "simt")
+        assert ask(name, named(75)).open == (path.baseline is None)
     assert ask(SM75, T4).line == (
         "locked: no accepted record from compute capability 7.5; a card of compute capability 7.5 opens it by "
         "`nox -s parity -- --record`"
@@ -104,6 +105,8 @@ def test_required_sizes_are_those_that_records_are_made_with() -> None:
         pytest.skip("this version makes no records")
     asked = POLICY.required["prompt_attention"]
     assert (asked.recipe, asked.sizes) == (profiles.SIZED_RECIPE, required)
+    asked = POLICY.required["expert_fused"]
+    assert (asked.recipe, asked.keys, asked.sizes) == (experts.RECIPE, experts.KEYS, experts.SIZES)
 
 
 def test_nothing_opens_on_lanes() -> None:

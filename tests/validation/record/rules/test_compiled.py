@@ -21,6 +21,7 @@ def subject(launched: list[int], grid: tuple[int, int, int] = (3, 2, 1), blocks:
     images = [{"entry": kernel.entry, "defines": [list(define) for define in kernel.defines]} for kernel in kernels]
     cases = [{"launches": [{"image": number, "grid": list(grid), "blocks": blocks}]} for number in launched]
     record: dict[str, Any] = {
+        "provenance": {"multiprocessors": None},
         "plan": {"profile": "quick", "seed": 1, "paths": [path.name for path in TIERS]},
         "images": images,
         "cases": cases,
