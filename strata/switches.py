@@ -57,6 +57,11 @@ PROMPT_Q4 = "STRATA_PROMPT_ATTN_Q4"
 PROMPT_Q4_TC = "STRATA_PROMPT_ATTN_Q4_TC"
 PROMPT_OLD = "STRATA_PROMPT_ATTN_OLD"
 SELECT_SIMT = "STRATA_SELECT_SIMT"
+FUSED = "STRATA_PF_FUSED"
+FUSED_NATIVE = "STRATA_PF_FUSED_NATIVE"
+FUSED_SM75 = "STRATA_PF_FUSED_NATIVE_SM75"
+FUSED_ADAPTIVE = "STRATA_PF_FUSED_NATIVE_SM75_ADAPTIVE"
+FUSED_TILE = "STRATA_PF_FUSED_TILE"
 
 _ROWS = (
     Switch(
@@ -82,6 +87,46 @@ _ROWS = (
         "0",
         "1: the baseline computes prompt attention in every mode, on every device.",
         "prompt_attention",
+    ),
+    Switch(
+        FUSED,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: asks for the fused path of experts in their own blocks, on every device; nothing else asks for it.",
+        "expert_fused",
+    ),
+    Switch(
+        FUSED_NATIVE,
+        "choice",
+        ("0",),
+        "",
+        f"0: the baseline computes experts in their own blocks, although {FUSED}=1.",
+        "expert_fused",
+    ),
+    Switch(
+        FUSED_SM75,
+        "flag",
+        ("0", "1"),
+        "0",
+        f"1: asks for the fused path on compute capability 7.5, beside {FUSED}=1; newer devices need it not.",
+        "expert_fused",
+    ),
+    Switch(
+        FUSED_ADAPTIVE,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: on compute capability 7.5, the large work shape for each format whose probe passes. No bit depends on it.",
+        "expert_fused",
+    ),
+    Switch(
+        FUSED_TILE,
+        "choice",
+        ("64", "128"),
+        "",
+        "Routed rows of a tile of the fused path, on compute capability 8.0 and later alone. No bit depends on it.",
+        "expert_fused",
     ),
     Switch(
         SELECT_SIMT,

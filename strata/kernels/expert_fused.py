@@ -4,16 +4,16 @@ For a token x and an expert with rows Wg, Wu [ff, n] and Wd [n, ff] in their blo
 
     h = swiglu(Wg x, Wu x),  row = Wd h,  swiglu(g, u) = g / (1 + e^-g) * u
 
-x and h are int8 with a scale for 32 values (include/activation.cuh), x once for each token. Each 32 values of a weight row
-are int8 codes and one exact scale, or two of 16 values. With integer dots, exact, and every operation rounded to FP32:
+x and h are int8 with a scale for 32 values (include/activation.cuh), x once for each token. Each 32 values of a weight
+row are int8 codes and one exact scale, or two of 16 values. Dots are exact, and every operation is rounded to FP32:
 
     one scale:   acc = fma(d_w d_x, dot, acc)
     two scales:  acc = fma(d_x, fma(d_w1, dot1, d_w0 dot0), acc)
 
-over blocks of 32 in the order of K from acc = +0. Exponentials are the project's own (include/exp2.cuh). So a row's bits
-depend on its token and its expert alone: not on the tier, the work shape, how experts are cut into launches, the order
-of rows or tokens, or the device. A NaN or infinity in x or h makes its block, and every output that uses it, NaN, and is
-counted; it never becomes a number again. A token of zeros gives +0.
+over blocks of 32 in the order of K from acc = +0. Exponentials are the project's own (include/exp2.cuh). So a row's
+bits depend on its token and its expert alone: not on the tier, the work shape, how experts are cut into launches, the
+order of rows or tokens, or the device. A NaN or infinity in x or h makes its block, and every output that uses it, NaN,
+and is counted; it never becomes a number again. A token of zeros gives +0.
 
 Grouping happens on the device and nothing waits for the host between the launches: quantise and group, then for each
 cut of experts gate and up with SwiGLU and int8 h, then down. Ids that name nobody are counted and give rows of +0.
@@ -51,9 +51,12 @@ from strata.kernels.paths import Path
 
 #: Work shapes by the number of 64-row units of weights: (weight rows, routed rows) of a block.
 SHAPES = {4: (256, 64), 2: (128, 128)}
-#: 16-row fragments of a warp, by tier and shape, and the blocks whose registers a multiprocessor must hold.
-_FRAGMENTS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 2}
-_MIN_BLOCKS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 2}
+#: 16-row fragments of a warp, and the blocks whose registers a multiprocessor must hold, by tier and shape. 64 sums and
+#: more a thread need up to 255 registers: 8 warps a multiprocessor.
+_FRAGMENTS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 1}
+_MIN_BLOCKS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 1}
+#: Two scales for 32 values and 128 sums are too much for a thread.
+_ONE_FRAGMENT = (("iq2_s", 80, 2),)
 #: Whether integers become floats by the conversion instruction.
 _CONVERTS = {75: 0, 80: 1}
 #: Stages of activations in shared memory.
@@ -72,12 +75,19 @@ _SIGNED_GRID, _SIGNS = ("iq3_xxs",), 16
 
 
 def shared_bytes(form: str, tier: int, shape: int) -> int:
-    """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (64 codes
-    and two scales a column) or, after them, h; a number for each column; the codebook."""
+    """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (64
+    codes and two scales a column) or, after them, h; a number for each column; the codebook."""
     weight_rows, columns = SHAPES[shape]
     stages = _STAGES[tier] * columns * (_UNIT_VALUES + 8)
     h = 0 if form in DOWN else columns * (weight_rows // 2 + 4) * 4
     return max(stages, h) + columns * 4 + device_table(form).nbytes * (_SIGNS if form in _SIGNED_GRID else 1)
+
+
+def fragments_and_blocks(form: str, tier: int, shape: int) -> tuple[int, int]:
+    """16-row fragments of a warp, and blocks that a multiprocessor holds."""
+    if (form, tier, shape) in _ONE_FRAGMENT:
+        return 1, 1
+    return _FRAGMENTS[tier, shape], _MIN_BLOCKS[tier, shape]
 
 
 @cache
@@ -89,7 +99,7 @@ def kernel(form: str, tier: int, shape: int) -> Kernel:
             f" 75 or 80, and one of {', '.join(map(str, SHAPES))}"
         )
     weight_rows, columns = SHAPES[shape]
-    fragments = _FRAGMENTS[tier, shape]
+    fragments, resident = fragments_and_blocks(form, tier, shape)
     size = shared_bytes(form, tier, shape)
     return Kernel(
         "expert_fused",
@@ -104,7 +114,7 @@ def kernel(form: str, tier: int, shape: int) -> Kernel:
             ("FRAGMENTS", fragments),
             ("STAGES", _STAGES[tier]),
             ("SHARED_BYTES", size),
-            ("MIN_BLOCKS", _MIN_BLOCKS[tier, shape]),
+            ("MIN_BLOCKS", resident),
             ("CONVERTS", _CONVERTS[tier]),
         ),
     )
@@ -208,14 +218,14 @@ class Prepared:
             np.int32(experts.geometry.n), np.int32(experts.geometry.ff), np.int32(self.top), np.int32(cut[0]),
             np.int32(cut[1]),
         ]  # fmt: skip
-        grid = (max(1, min(most, self._resident(program, shape))), 1, 1)
+        grid = (max(1, min(most, self._resident(form, shape))), 1, 1)
         return self.executor.launch(program, grid, args, reached=self.placed.blobs)
 
-    def _resident(self, program: Kernel, shape: int) -> int:
+    def _resident(self, form: str, shape: int) -> int:
         """Blocks that run at the same time; each takes one work item after another."""
         if self.multiprocessors is None:
             return _LANES_BLOCKS
-        return self.multiprocessors * _MIN_BLOCKS[tier_of(self.path), shape]
+        return self.multiprocessors * fragments_and_blocks(form, tier_of(self.path), shape)[1]
 
     def launch(self) -> list[Witness]:
         """Everything, in order."""
@@ -284,7 +294,8 @@ def prepare(
     """Inputs and workspaces for `launch`.
 
     x: float32 [tokens, n]; ids: int32 [tokens, top]; shape: the work shape, or one for gate and up and one for down,
-    None for the rule of `shape_for`; cuts: experts of each launch, see `cuts_of`. Raises StrataError for what does not fit.
+    None for the rule of `shape_for`; cuts: experts of each launch, see `cuts_of`.
+    Raises StrataError for what does not fit.
     """
     experts = placed.experts
     if path.operation != "expert_fused" or path.mode != experts.mode:
@@ -334,5 +345,3 @@ def run(
     """One run of host arrays, see `prepare`."""
     prepared = prepare(executor, path, place(executor, experts), x, ids, shape, cuts, trace)
     return prepared.result(prepared.launch())
-
-

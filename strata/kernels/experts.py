@@ -1,8 +1,8 @@
 """What the expert operations share: sizes, experts as bytes, their place on an executor, and the result.
 
-An expert is one blob, `[gate rows | up rows | down rows]`: `ff` rows of `n` values for gate and as many for up, then `n`
-rows of `ff` values for down, every row whole blocks of its format as ggml writes them. Its first byte may lie at any
-even address.
+An expert is one blob, `[gate rows | up rows | down rows]`: `ff` rows of `n` values for gate and as many for up, then
+`n` rows of `ff` values for down, every row whole blocks of its format as ggml writes them. Its first byte may lie at
+any even address.
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ class Routed:
 
     rows: float32 [tokens, top, n], not yet weighted; +0 for a pair whose id names nobody, of which `ignored` counts.
     status: what is not finite, by `STAGES`. h_codes, h_scales: int8 [tokens, top, ff], float32 [tokens, top, ff / 32].
-    slot: int32 [tokens * top], the place of a pair among the grouped rows, -1 without one; source: int32 [grouped rows],
-    the token of each; offsets: int32 [experts + 1], where each expert's rows begin. gate, up: float32 [tokens, top, ff],
-    the accumulators, where a trace was asked for. A path without some of these leaves them None.
+    slot: int32 [tokens * top], the place of a pair among the grouped rows, -1 without one; source: int32 [grouped
+    rows], the token of each; offsets: int32 [experts + 1], where each expert's rows begin. gate, up: float32
+    [tokens, top, ff], the accumulators, where a trace was asked for. A path without some of these leaves them None.
     """
 
     rows: np.ndarray

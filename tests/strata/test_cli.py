@@ -53,7 +53,7 @@ def test_gate_of_this_machine(
     assert cli.main(["gate"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("no card: no driver; install one\n")
-    assert out.count("  locked  ") == len(builder.PROMPT)
+    assert out.count("  locked  ") == len(builder.GATED)
     # Without a card nothing but JSON goes where JSON was asked for.
     assert cli.main(["gate", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["devices"][0]["capability"] is None

@@ -57,8 +57,10 @@ class LanesCard:
     def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = POISON_OUTPUT, name: str = "") -> Buffer:
         return self._lanes.empty(shape, dtype, poison=poison, name=name)
 
-    def launch(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument]) -> Witness:
-        return replace(self._lanes.launch(kernel, grid, args), executor=self.name, arch=self.arch)
+    def launch(
+        self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
+    ) -> Witness:
+        return replace(self._lanes.launch(kernel, grid, args, reached), executor=self.name, arch=self.arch)
 
     def describe(self) -> dict[str, Any]:
         return {"executor": self.name, "arch": self.arch}

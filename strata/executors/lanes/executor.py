@@ -148,7 +148,9 @@ class LanesExecutor:
             raise LaunchError(f"{kernel.label}: buffers found by address keep no place in the sanitize flavor")
         for buffer in reached:
             if not isinstance(buffer, HostBuffer):
-                raise LaunchError(f"{kernel.label}: reaches a {type(buffer).__name__}, expected buffers of this executor")
+                raise LaunchError(
+                    f"{kernel.label}: reaches a {type(buffer).__name__}, expected buffers of this executor"
+                )
             regions.append(library.Region(buffer.address, buffer.nbytes, buffer.name))
         request = library.Request(
             entry=kernel.entry,

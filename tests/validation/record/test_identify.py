@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from strata.executors.base import Argument, ExecutorUnavailable, Kernel, StrataError, Witness
+from strata.executors.base import Argument, Buffer, ExecutorUnavailable, Kernel, StrataError, Witness
 from strata.executors.cuda import CudaExecutor
 from strata.executors.lanes import LanesExecutor
 from strata.executors.lanes.executor import HostBuffer
@@ -66,8 +66,10 @@ def test_an_instruction_that_the_tier_lacks_is_not_asked() -> None:
 class _Torn(LanesExecutor):
     """A tensor core of which one output is off by its last bit."""
 
-    def launch(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument]) -> Witness:
-        done = super().launch(kernel, grid, args)
+    def launch(
+        self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
+    ) -> Witness:
+        done = super().launch(kernel, grid, args, reached)
         out = args[3]
         assert isinstance(out, HostBuffer)
         values = out.host()
