@@ -198,7 +198,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
   const int groups = width / 32;
   for (int first = 0; first < groups; first += kParts) {
     const int count = groups - first < kParts ? groups - first : kParts;
-    for (int begin = 0; begin < count; begin += 4 * STAGED) {   // as many groups as are in shared memory at once
+    for (int piece = 0; piece < 2 / STAGED; ++piece) {   // as many groups as are in shared memory at once
+      const int begin = piece * 4;
+      if (begin >= count) break;
       __syncthreads();   // what was there has been read
 #pragma unroll
       for (int block = 0; block < STAGED; ++block)
