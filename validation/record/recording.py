@@ -16,6 +16,7 @@ from validation.record.identify import identification
 from validation.record.make import Plan, record, write
 from validation.record.provenance import provenance
 from validation.record.recordable import RECORDABLE
+from validation.record.size import refuse_too_large
 from validation.runner import Job
 from validation.stations import Stations
 
@@ -68,7 +69,8 @@ def keep_here(made: Mapping[str, Any]) -> str:
 class Recording:
     """What makes a record of a run; a context manager, inside which cases run and `finish` is called.
 
-    Raises StrataError when the directory cannot be written or the tensor core cannot be asked who it is.
+    Raises StrataError when its record would be too large, the directory cannot be written, or the tensor core cannot be
+    asked who it is.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Recording:
         jobs: Sequence[Job],
         stations: Stations,
     ) -> None:
+        refuse_too_large(jobs)
         pairs = tuple((job.path.name, job.case.text()) for job in jobs)
         self.plan = Plan(profile, seed, tuple(path.name for path in paths), pairs)
         self.keeper = Keeper(directory)

@@ -23,7 +23,7 @@ from validation.experts.case import ExpertCase
 from validation.experts.inputs import build
 from validation.experts.kernels import OPERATIONS
 from validation.record.canonical import encode, name_of
-from validation.record.challenge import LARGE, LARGE_ROWS, ROWS
+from validation.record.challenge import chosen
 from validation.record.evidence import input_digest
 from validation.record.recordable.experts import FusedExperts
 from validation.record.verify import Outcome, examine
@@ -86,9 +86,10 @@ def test_a_row_of_every_expert_is_asked(seed: str, index: int, tokens: int, expe
         ids = np.clip(build_ids(case), -1, experts).astype(np.uint32)  # nobody is one group: -1 and beyond alike
         groups = np.where(ids >= experts, experts, ids)
         assert set(groups[rows].tolist()) == set(groups.tolist())
-        drawn = sum(each.bits for each in asked)
-        assert drawn == min(case.pairs, LARGE_ROWS if case.pairs >= LARGE else ROWS)
-        assert len(rows) <= drawn + len(set(groups.tolist()))
+        assert sum(each.bits for each in asked) == 1
+        drawn = chosen(seed, index, case.pairs)
+        assert set(drawn) <= set(rows)
+        assert len(rows) <= len(drawn) + len(set(groups.tolist()))
 
 
 def build_ids(case: ExpertCase) -> np.ndarray:
