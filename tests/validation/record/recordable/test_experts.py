@@ -180,3 +180,19 @@ def test_bits_need_no_compiler() -> None:
     outcome = examine(*forged({"base": "experts_turing"}), against(bits=False))
     assert outcome.title == "ACCEPTED"
     assert "their bits are those of the integer contract" in outcome.notes
+
+
+def test_a_card_without_a_rule_has_bits_all_the_same() -> None:
+    """Nobody knows the rounding of its tensor core, and integers have none."""
+    document = base("experts_hopper")
+    record = document["record"]
+    for image in record["images"]:
+        image.update(arch="sm_120", loaded="sm_120")
+        image["options"][image["options"].index("-arch=sm_90")] = "-arch=sm_120"
+    record["provenance"].update(capability=120, device="NVIDIA GeForce RTX 5090")
+    outcome = examined(document)
+    assert outcome.title == "ACCEPTED", outcome.lines()
+    assert [item.kind for item in outcome.gate] == ["native"]
+    document["rows"][0] = [f"{int(row[:2], 16) ^ 1:02x}{row[2:]}" for row in document["rows"][0]]
+    sign(document, ["outputs", "root", "challenge"])
+    assert examined(document).rules == ["prediction"]
