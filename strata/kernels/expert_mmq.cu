@@ -90,7 +90,7 @@ DEVICE void bring_weights(Shared<u8> weights, Shared<float> scales, Shared<u32> 
                           int count) {
   const int part = static_cast<int>(threadIdx.x) % kParts, row = static_cast<int>(threadIdx.x) / kParts;
   if (part >= count) return;
-  constexpr int kTurns = kRows * kParts / kThreads, kAhead = kScales == 1 ? kTurns : 2;
+  constexpr int kTurns = kRows * kParts / kThreads, kAhead = kScales == 1 && Blocks<WEIGHTS>::halves < 10 ? kTurns : 2;
 #pragma unroll
   for (int turn = 0; turn < kTurns; turn += kAhead) {
     Fetched<WEIGHTS> fetched[kAhead];

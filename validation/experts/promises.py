@@ -71,7 +71,7 @@ def _ids(kind: Routing, case: ExpertCase, data: Inputs) -> Iterator[str]:
     counts = np.bincount(ids[named], minlength=case.experts)
     if kind not in (Routing.STRAY, Routing.NOBODY, Routing.EDGES) and not named.all():
         yield f"ids of experts, {int((~named).sum())} are not"
-    if kind is Routing.STRAY and data.pairs >= DRAWS and (named.all() or not named.any()):
+    if kind is Routing.STRAY and case.tokens > 1 and (named.all() or not named.any()):
         yield "some stray ids, there are none or no others"
     if kind is Routing.NOBODY and named.any():
         yield f"no id of an expert, {int(named.sum())} are"
