@@ -27,9 +27,7 @@ def test_all_paths_of_an_operation_fit(operation: str, profile: str) -> None:
 def test_the_full_profile_fits_a_mode_at_a_time() -> None:
     refuse_too_large(profiles.record_plan(select("prompt_attention/*"), "full", 1))
     refuse_too_large(profiles.record_plan(select("expert_fused/iq3_xxs/iq4_nl/*"), "full", 1))
-    with pytest.raises(
-        StrataError, match=r"MiB, expected at most 20,000 in 16: select fewer by --paths"
-    ):
+    with pytest.raises(StrataError, match=r"MiB, expected at most 20,000 in 16: select fewer by --paths"):
         refuse_too_large(profiles.record_plan(select("expert_fused/*"), "full", 1))
 
 
