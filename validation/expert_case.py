@@ -1,4 +1,5 @@
-"""Runs one case of an expert path: path, path again in other orders, bits, three steps against FP64, baseline, verdict."""
+"""Runs one case of an expert path: path, path again in other orders, bits, three steps against FP64, baseline,
+verdict."""
 
 from __future__ import annotations
 
@@ -107,7 +108,9 @@ def run(
             found.checks += _baseline(found, memo, key, base, basis, data, second, pairs, some, whole)
     if settings.reps:
         with found.timed("timing"):
-            _time(found, data, ((path, first.out), (base, old.out if old else None)), executor, settings.reps, operations)
+            _time(
+                found, data, ((path, first.out), (base, old.out if old else None)), executor, settings.reps, operations
+            )
     return found
 
 
@@ -145,7 +148,8 @@ def _again(
     data: Inputs,
     out: np.ndarray,
 ) -> list[Check]:
-    """The path once more: its tokens in another order, in every work shape, and in two parts. Every pair keeps its bits."""
+    """The path once more: its tokens in another order, in every work shape, and in two parts. Every pair keeps its
+    bits."""
     other = settings.twin or executor
     order = case.stream("repeat").permutation(case.tokens)
     turned = operation.run(other, path, data.tokens(order), None, False).out
@@ -255,5 +259,3 @@ def _time(
         found.figures[f"device_{name}"] = said
     if "device_old" in found.figures:
         found.figures["device_ratio"] = found.figures["device_old"]["median"] / found.figures["device_new"]["median"]
-
-

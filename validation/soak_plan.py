@@ -32,7 +32,9 @@ SCHEDULES = 4
 def _cycle() -> list[Path]:
     """The paths in turn: the attention paths with a baseline twice, their baselines and kv_pack once. Expert paths are
     not soaked: every bit of theirs is predicted in every run, so that a false alarm would be a wrong model."""
-    paths = sorted((path for path in PATHS.values() if kinds.of_path(path) not in kinds.ROUTED), key=lambda path: path.name)
+    paths = sorted(
+        (path for path in PATHS.values() if kinds.of_path(path) not in kinds.ROUTED), key=lambda path: path.name
+    )
     return [path for path in paths for _ in range(2 if path.baseline else 1)]
 
 

@@ -32,7 +32,9 @@ def passes(form: str, shape: int) -> Probed:
     return Probed(form, shape)
 
 
-def served(layer: Layer = LAYER, device: Device = H200, values: dict[str, str] | None = None, **given: object) -> object:
+def served(
+    layer: Layer = LAYER, device: Device = H200, values: dict[str, str] | None = None, **given: object
+) -> object:
     gate = given.get("gate", open_gate)
     tried = given.get("tried", passes)
     return serve_layer(layer, device, Switches(ON if values is None else values), gate, tried)  # type: ignore[arg-type]

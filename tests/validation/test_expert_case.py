@@ -18,7 +18,19 @@ from validation.verdict import Verdict
 
 MODE = "iq4_xs/q2_0"
 #: What every recipe of a path with a baseline is asked, besides checks of its own data.
-ASKED = {"data", "written", "guards", "witness", "images", "grouping", "ignored", "repeat", "in parts", "bits", "lost x"}
+ASKED = {
+    "data",
+    "written",
+    "guards",
+    "witness",
+    "images",
+    "grouping",
+    "ignored",
+    "repeat",
+    "in parts",
+    "bits",
+    "lost x",
+}
 
 
 def case_of(recipe: str) -> ExpertCase:

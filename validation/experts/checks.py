@@ -120,8 +120,8 @@ def nobody(inputs: Inputs, got: Outcome) -> list[Check]:
 
 
 def finite(inputs: Inputs, got: Outcome, want: Bits, whole: bool) -> list[Check]:
-    """Tokens that are not finite give rows of NaN, are counted, and no other row is touched. whole: whether `want` are the
-    bits of all pairs that name an expert; else h and out are not counted here."""
+    """Tokens that are not finite give rows of NaN, are counted, and no other row is touched. whole: whether `want`
+    are the bits of all pairs that name an expert; else h and out are not counted here."""
     broken = inputs.named & ~np.isfinite(inputs.x).all(axis=1)[:, None]
     found = []
     if broken.any():
@@ -201,5 +201,3 @@ def relative(name: str, got: np.ndarray, want: np.ndarray) -> dict[str, float | 
     rms = float(np.sqrt(np.square(off).sum() / np.square(want / scale).sum()))
     worst = float((off.max(axis=1)[known] / largest[known]).max())
     return {f"rms_to_{name}": rms, f"worst_row_to_{name}": worst}
-
-

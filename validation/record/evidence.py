@@ -17,7 +17,7 @@ import numpy as np
 
 from strata.executors.base import Image, StrataError, Witness
 from strata.kernels.paths import Path
-from validation.cases import Case
+from validation.experts.case import AnyCase
 from validation.record import merkle
 from validation.record.challenge import row_bytes
 from validation.record.recordable import RECORDABLE
@@ -90,7 +90,7 @@ class Keeper:
     def keep(
         self,
         path: Path,
-        case: Case,
+        case: AnyCase,
         inputs: Any,
         out: np.ndarray,
         witnesses: Sequence[Witness],
