@@ -31,8 +31,8 @@ class Recorder(Protocol):
         witnesses: Sequence[Witness],
         images: Sequence[Image],
     ) -> None:
-        """The judged output of `path` on `case`. inputs: of its operation; out: float32, rows of the operation along the
-        last axis; images: those of the path."""
+        """The judged output of `path` on `case`. inputs: of its operation; out: float32, rows along
+        its last axis; images: those of the path."""
         ...
 
 
