@@ -15,18 +15,16 @@ import numpy as np
 
 from strata.executors.base import Kernel
 from strata.formats import device_table
-from strata.kernels.expert_fused import SHAPES
 from strata.kernels.paths import Path
-from validation.bounds.published_experts import PUBLISHED_TOKENS
-from validation.expert_case import CUT_ON_LANES
-from validation.experts import activations, expected, routing
+from validation.experts import expected, routing
 from validation.experts.arithmetic import FUSED
 from validation.experts.case import ExpertCase
 from validation.experts.checks import plain
 from validation.experts.inputs import Inputs, build
-from validation.experts.recipes import Routing, Values, Weights, find
+from validation.experts.recipes import find
 from validation.experts.sampling import PREDICTED, work
 from validation.record.challenge import chosen, one_of
+from validation.record.recordable import expert_checks
 from validation.record.recordable.rehearsal import of_fused
 from validation.record.recordable.seam import (
     Asked,
@@ -45,14 +43,6 @@ if TYPE_CHECKING:
 
 #: The one way in which bits are predicted.
 CONTRACT = "the integer contract"
-BOUNDED = ("gate", "up", "down", "bound", "baseline bound")
-TIMED = ("timed new", "timed old")
-#: Asked where a row's every step is finite.
-_STEPS = ("gate", "up", "h", "down", "bound", "self", "self bits")
-_BITS = ("bits", "bits of gate", "bits of up", "bits of h", "bits of the scales of h")
-_RAN = ("written", "guards", "witness", "images", "grouping", "ignored")
-_BASELINE_BITS = ("baseline bits", "baseline bits of h", "baseline bits of the scales of h")
-_PUBLISHED = ("published rms", "published worst row", "published rms ratio", "published worst row ratio")
 
 
 class FusedExperts:
@@ -89,7 +79,7 @@ class FusedExperts:
         """
         drawn = chosen(seed, index, self.rows(case))
         ids = _ids(case).reshape(-1)
-        group = np.where((ids >= 0) & (ids < case.experts), ids, case.experts)
+        group = np.where(named(case).reshape(-1), ids, case.experts)
         order = np.argsort(group, kind="stable")
         found, starts = np.unique(group[order], return_index=True)
         known = set(group[drawn].tolist())
@@ -121,37 +111,7 @@ class FusedExperts:
         return of_fused(path, case, multiprocessors)
 
     def checks(self, path: Path, case: ExpertCase, card: bool) -> Checks:
-        recipe, ids = find(case.recipe), _ids(case)
-        named = (ids >= 0) & (ids < case.experts)
-        strays, some, large = not named.all(), bool(named.any()), work(case, int(named.sum())) > PREDICTED
-        needed = {"data", *_RAN, "repeat", *(f"shape {shape}" for shape in SHAPES), "lost x"}
-        other = "sm80" if path.tier == "sm75" else "sm75"
-        together: list[tuple[str, ...]] = [TIMED, (f"as {other}",)]
-        together += [("prediction",)] if card else []
-        if case.tokens > 1 and (card or work(case, case.pairs) <= CUT_ON_LANES):
-            needed.add("in parts")
-        if strays:
-            needed |= {"nobody's rows", "baseline refuses"}
-        else:
-            needed |= {f"baseline {name}" for name in _RAN} | set(_BASELINE_BITS)
-        if some:
-            needed |= set(_BITS)
-        if large:
-            together.append(("lost h", "lost out"))
-        else:
-            needed |= {"lost h", "lost out"}
-        if _broken(case, named):
-            needed.add("broken rows")
-        compared = (*_STEPS, *(() if strays else ("baseline bound",)))
-        if case.tokens >= PUBLISHED_TOKENS and not strays:
-            compared = (*compared, *_PUBLISHED)
-        # Where values may leave the range of float32 on the way, FP64 says nothing of a row, and none may be left.
-        if recipe.weights is Weights.EXTREMES or recipe.values is Values.BROKEN or recipe.routing is Routing.NOBODY:
-            together.append(compared)
-        else:
-            needed |= set(compared)
-        whole = int(named.sum()) * case.n
-        return Checks(frozenset(needed), tuple(together), frozenset(BOUNDED), "bits", whole)
+        return expert_checks.asked(path, case, named(case), card)
 
     def claim(self, checks: Sequence[Mapping[str, Any]]) -> Claim | None:
         """All pairs that name an expert, or a part of them in large cases."""
@@ -243,9 +203,7 @@ def _ids(case: ExpertCase) -> np.ndarray:
     return ids
 
 
-def _broken(case: ExpertCase, named: np.ndarray) -> bool:
-    """Whether a token that is not finite names an expert."""
-    if find(case.recipe).values is not Values.BROKEN:
-        return False
-    x = activations.draw(case.stream("x"), Values.BROKEN, case.tokens, case.n)
-    return bool((named & ~np.isfinite(x).all(axis=1)[:, None]).any())
+def named(case: ExpertCase) -> np.ndarray:
+    """bool [tokens, top]: whether an id is an expert's."""
+    ids = _ids(case)
+    return np.asarray((ids >= 0) & (ids < case.experts))
