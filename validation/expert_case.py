@@ -52,6 +52,9 @@ def run(
         found.checks.append(holds("shape", False, f"the output's shape is {first.out.shape}, expected {shape}"))
         return found
     found.checks += _ran("", path, executor, operation, data, first)
+    if settings.recorder is not None:
+        images = [executor.build(kernel) for kernel in operation.kernels(path, data)]
+        settings.recorder.keep(path, case, data, first.out, first.witnesses, images)
     with found.timed("repeat"):
         found.checks += _again(case, path, executor, settings, operation, data, first.out)
     found.checks += _tiers(memo, (key, path.operation), path, first.out)

@@ -12,6 +12,7 @@ from strata.kernels.pool import MODE_FORMATS
 from validation import kinds
 from validation.cases import Case
 from validation.experts import plan as expert_plan
+from validation.experts import required as expert_required
 from validation.experts.case import AnyCase, ExpertCase
 from validation.pools import EDGE_WIDTHS
 from validation.recipes import of_operation
@@ -118,8 +119,9 @@ LISTS: Mapping[str, Callable[[int], list[Entry]]] = {"quick": quick, "standard":
 
 
 def required(seed: int) -> list[Entry]:
-    """The cases that a record must hold whatever its profile."""
-    return [Entry(Case(SIZED_RECIPE, seed, context, queries)) for context, queries in REQUIRED]
+    """The cases that a record must hold whatever its profile, of every operation that records are of."""
+    attention = [Entry(Case(SIZED_RECIPE, seed, context, queries)) for context, queries in REQUIRED]
+    return attention + [Entry(case) for case in expert_required.cases(seed)]
 
 
 def pack_entries(seed: int, profile: str) -> list[Entry]:
@@ -192,7 +194,7 @@ def record_plan(paths: Sequence[Path], profile: str, seed: int, lanes: bool = Fa
     their order, does not depend on `lanes`.
     """
     found: dict[tuple[str, str], Job] = {}
-    for job in plan(paths, LISTS[profile](seed) + required(seed), lanes):
+    for job in plan(paths, entries(seed, profile, paths) + required(seed), lanes):
         found.setdefault((job.path.name, job.case.text()), job)
     return list(found.values())
 

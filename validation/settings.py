@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from strata.executors.base import Executor, Image, Witness
 from strata.kernels.paths import Path
 
 if TYPE_CHECKING:
-    from validation.cases import Case
-    from validation.pools import Inputs
+    from validation.experts.case import AnyCase
 
 #: How much of an output is predicted: nothing, the sampled queries, or all of it.
 PREDICT = ("none", "sample", "all")
@@ -26,13 +25,14 @@ class Recorder(Protocol):
     def keep(
         self,
         path: Path,
-        case: Case,
-        inputs: Inputs,
+        case: AnyCase,
+        inputs: Any,
         out: np.ndarray,
         witnesses: Sequence[Witness],
         images: Sequence[Image],
     ) -> None:
-        """The judged output of `path` on `case`. out: float32 [n_q, n_head, 256]; images: those of the path."""
+        """The judged output of `path` on `case`. inputs: of its operation; out: float32, rows along
+        its last axis; images: those of the path."""
         ...
 
 

@@ -17,7 +17,7 @@ from enum import Enum
 from strata.device import Device, dotted
 from strata.gates.policy import Policy, Rule, span
 from strata.gates.record import CaseRun, Image, Record
-from strata.gates.sources import Sources
+from strata.gates.sources import Sources, roots
 from strata.kernels.paths import Path
 
 #: The verdicts that pass.
@@ -66,9 +66,10 @@ def kind(record: Record, path: Path) -> tuple[Kind, str]:
 
 
 def launched(record: Record, path: Path) -> list[Image]:
-    """The images of the path's own kernel that its cases launched."""
+    """The images of the path's own kernels that its cases launched."""
+    own = roots(path)
     indices = sorted({index for case in _cases(record, path) for index in case.images})
-    return [image for image in (record.images[i] for i in indices) if f"{path.operation}.cu" in image.sources]
+    return [image for image in (record.images[i] for i in indices) if own & image.sources]
 
 
 def refusal(
@@ -105,10 +106,10 @@ def refusal(
             9,
             f"{who} failed {len(failed)} of {len(cases)} cases, the first {failed[0].text}: {failed[0].verdict}",
         )
-    missing = [size for size in policy.required if not any(_sized(case, policy.recipe, size) for case in cases)]
+    required = policy.required.get(path.operation)
+    missing = required.missing(case.text for case in cases) if required else ""
     if missing:
-        wanted = " and ".join(f"{context:,}/{queries}" for context, queries in missing)
-        return 10, f"{who} lacks the required case of {policy.recipe} at {wanted}"
+        return 10, f"{who} lacks the required case of {missing}"
     unseen = sorted(sources.programs - {image.program for image in launched(record, path)})
     if unseen:
         entry, macros = unseen[0]
@@ -148,9 +149,3 @@ def _machine_code(image: Image) -> int | None:
     """The capability, times ten, of machine code that was compiled and loaded as such; None for anything else."""
     match = re.fullmatch(r"sm_([0-9]{2,3})", image.loaded)
     return int(match[1]) if match and image.arch == image.loaded else None
-
-
-def _sized(case: CaseRun, recipe: str, size: tuple[int, int]) -> bool:
-    words = dict(word.split("=", 1) for word in case.text.split() if "=" in word)
-    wanted = {"recipe": recipe, "context": str(size[0]), "queries": str(size[1])}
-    return all(words.get(key) == value for key, value in wanted.items())

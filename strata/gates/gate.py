@@ -17,8 +17,14 @@ from strata.gates.record import Record
 from strata.gates.sources import Sources
 from strata.kernels.paths import Path
 
-#: What makes a record, and so opens a path.
+#: What makes a record, and so opens a path; and the operation whose paths it is of without a choice.
 COMMAND = "nox -s parity -- --record"
+_USUAL = "prompt_attention"
+
+
+def command(path: Path) -> str:
+    """What makes a record that a path needs: without a choice, one of the paths of `COMMAND`'s own operation."""
+    return COMMAND if path.operation == _USUAL else f"{COMMAND} --paths '{path.operation}/*'"
 
 
 @dataclass(frozen=True)
@@ -45,9 +51,7 @@ def decide(
     if rule is None or path.operation in policy.baselines:
         what = f"{path.tier} paths" if rule is None else "baselines"
         return Decision(True, f"open: {what} need no record")
-    way = f"a card of compute capability {span(rule.recorded)} opens it by `{COMMAND}`"
-    if path.operation not in policy.recorded:
-        way = f"no record of this version holds {path.operation}"
+    way = f"a card of compute capability {span(rule.recorded)} opens it by `{command(path)}`"
     if device.capability is None:
         return Decision(False, f"locked: simulated: {device.name} proves nothing of a card", way)
     lowest, highest = rule.serves

@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 
 from strata.device import Device
 from strata.executors.base import KERNELS, StrataError
-from strata.gates.gate import COMMAND, Decision, decide
+from strata.gates.gate import Decision, command, decide
 from strata.gates.policy import POLICY, Policy
 from strata.gates.records import ACCEPTED, load
 from strata.gates.sources import Sources, of_path
@@ -43,5 +43,5 @@ class InstalledGate:
                 sources = error
             self._sources[path.name] = sources
         if isinstance(sources, StrataError):
-            return Decision(False, f"locked: {sources}", f"install the package again, then `{COMMAND}`")
+            return Decision(False, f"locked: {sources}", f"install the package again, then `{command(path)}`")
         return decide(path, device, sources, self.store.records, self._policy)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from strata.device import dotted
@@ -22,22 +22,49 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Required:
+    """Cases that a record must hold for each of its paths, whatever else was planned: those of `recipe` whose words
+    `keys` have the values of each of `sizes`."""
+
+    recipe: str
+    keys: tuple[str, ...]
+    sizes: tuple[tuple[int, ...], ...]
+
+    def missing(self, cases: Iterable[str]) -> str:
+        """What is not among the texts of some cases, e.g. `signed_decades at 4,096/512`; "" when nothing is."""
+        held = [dict(word.split("=", 1) for word in text.split() if "=" in word) for text in cases]
+        wanted = [{"recipe": self.recipe} | dict(zip(self.keys, map(str, size), strict=True)) for size in self.sizes]
+        lacking = [
+            "/".join(f"{number:,}" for number in size)
+            for size, words in zip(self.sizes, wanted, strict=True)
+            if not any(words.items() <= case.items() for case in held)
+        ]
+        return f"{self.recipe} at {' and '.join(lacking)}" if lacking else ""
+
+
+@dataclass(frozen=True)
 class Policy:
-    """rules: by tier; a tier without one needs no record. baselines: operations that need none although their tiers
-    have a rule, because they are what serves where nothing is proved; recorded: those that a record can hold.
-    required: (context, queries) of the cases of `recipe` that a record must hold for a path, whatever else was
-    planned."""
+    """rules: by tier; a tier without one needs no record. required: by operation. baselines: operations that need
+    no record although their tiers have a rule, because they are what serves where nothing is proved."""
 
     rules: Mapping[str, Rule]
-    recipe: str = "signed_decades"
-    required: tuple[tuple[int, int], ...] = ((4096, 512), (1500, 512))
+    required: Mapping[str, Required] = field(default_factory=dict)
     baselines: tuple[str, ...] = ()
-    recorded: tuple[str, ...] = ("prompt_attention",)
 
 
 #: sm75 is for Turing, which is 7.5 alone. sm80 code runs on everything later, and its record may come from any of it.
 POLICY = Policy(
     MappingProxyType({"sm75": Rule((75, 79), (75, 75)), "sm80": Rule((80, NEWEST), (80, NEWEST))}),
+    MappingProxyType(
+        {
+            "prompt_attention": Required("signed_decades", ("context", "queries"), ((4096, 512), (1500, 512))),
+            "expert_fused": Required(
+                "experts_decades",
+                ("tokens", "experts", "top", "n", "ff"),
+                ((256, 64, 10, 2560, 640), (150, 4, 2, 2560, 640)),
+            ),
+        }
+    ),
     baselines=("expert_mmq",),
 )
 

@@ -34,11 +34,14 @@ class Sources:
 
 def of_path(path: Path, directory: FilePath = KERNELS) -> Sources:
     """The sources of a path whose kernels lie in `directory`. Raises StrataError when a file cannot be read."""
-    made = _kernels(path)
-    stems = sorted({path.operation, *(kernel.source for kernel in made)})
-    names = {name for stem in stems for name in included(f"{stem}.cu", directory)}
-    files = {name: hashlib.sha256(_read(directory / name)).hexdigest() for name in sorted(names)}
-    return Sources(files, frozenset(program(kernel.entry, kernel.defines) for kernel in made))
+    names = sorted({name for root in roots(path) for name in included(root, directory)})
+    files = {name: hashlib.sha256(_read(directory / name)).hexdigest() for name in names}
+    return Sources(files, frozenset(program(kernel.entry, kernel.defines) for kernel in _kernels(path)))
+
+
+def roots(path: Path) -> frozenset[str]:
+    """The files of its operation that a path's kernels are compiled from, without what they include."""
+    return frozenset({f"{path.operation}.cu"} | {f"{kernel.source}.cu" for kernel in _kernels(path)})
 
 
 def program(entry: str, defines: tuple[tuple[str, int], ...]) -> Program:
@@ -86,7 +89,7 @@ def _read(file: FilePath) -> bytes:
 
 
 def _kernels(path: Path) -> list[Kernel]:
-    """The kernels of a gated path, in every geometry or work shape; none for a path that needs no record."""
+    """The kernels of a gated path; none for a path that needs no record."""
     if path.operation == "expert_fused":
         from strata.kernels import expert_fused
 

@@ -235,7 +235,7 @@ def test_what_must_be_named(words: list[str]) -> None:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository whose main branch is this project as it lies here."""
     folder = tmp_path_factory.mktemp("project")
-    for part in ("ci", "strata", "validation"):
+    for part in ("ci", "fixtures", "strata", "validation"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     who = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
     for words in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "main")):

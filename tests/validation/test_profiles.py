@@ -139,14 +139,17 @@ def test_entries_can_be_kept_to_modes() -> None:
     assert PATHS["prompt_attention/int8/sm75"] in {job.path for job in jobs}
 
 
+@pytest.mark.parametrize("operation", ["prompt_attention", "expert_fused"])
 @pytest.mark.parametrize("profile", profiles.PROFILES)
-def test_a_record_plans_each_case_once_on_every_path_and_the_required_sizes(profile: str) -> None:
-    paths = select("prompt_attention/*/sm75")
+def test_a_record_plans_each_case_once_on_every_path_and_the_required_sizes(profile: str, operation: str) -> None:
+    paths = select(f"{operation}/*/sm75")
     jobs = profiles.record_plan(paths, profile, 3)
     pairs = [(job.path.name, job.case.text()) for job in jobs]
     assert len(set(pairs)) == len(pairs)
-    usual = {(job.path.name, job.case.text()) for job in profiles.plan(paths, profiles.LISTS[profile](3), False)}
-    sizes = {(path.name, entry.case.text()) for path in paths for entry in profiles.required(3)}
+    planned = profiles.plan(paths, profiles.entries(3, profile, paths), False)
+    usual = {(job.path.name, job.case.text()) for job in planned}
+    required = [entry.case for entry in profiles.required(3)]
+    sizes = {(path.name, case.text()) for path in paths for case in required if profiles.fits(case, path)}
     assert set(pairs) == usual | sizes
     assert len(sizes) == 2 * len(paths)
     on_lanes = profiles.record_plan(paths, profile, 3, lanes=True)

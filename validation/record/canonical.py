@@ -122,6 +122,12 @@ def float_of(bits: str) -> float:
     return float(struct.unpack(">d", bytes.fromhex(bits))[0])
 
 
+def short(text: object, most: int = 90) -> str:
+    """Untrusted text for a line: printable ASCII (`decode` refused the rest), cut."""
+    said = str(text)
+    return said if len(said) <= most else said[:most] + "..."
+
+
 def _shallow(data: bytes) -> None:
     """Raises RecordError when brackets outside of strings nest too deep."""
     depth = 0

@@ -7,65 +7,55 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
 from strata.executors.base import Image, StrataError, Witness
 from strata.kernels.paths import Path
-from strata.kernels.pool import HEAD_DIM
-from validation.cases import Case
-from validation.pools import Inputs
+from validation.experts.case import AnyCase
 from validation.record import merkle
 from validation.record.challenge import row_bytes
+from validation.record.recordable import RECORDABLE
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One case on one path. inputs: `input_digest`; output: root over `rows` rows; file: the output on disk, float32
-    little endian [rows, 256]; witnesses, images: what was launched and what it was compiled to."""
+    """One case on one path. inputs: `input_digest`; output: root over `rows` rows of `width`; file: the output on disk,
+    float32 little endian [rows, width]; witnesses, images: what was launched and what it was compiled to."""
 
     path: str
     case: str
     inputs: str
     output: str
     rows: int
+    width: int
     file: FilePath
     witnesses: tuple[Witness, ...]
     images: tuple[Image, ...]
 
     def values(self) -> np.ndarray:
-        """float32 [rows, 256]: the output. Raises StrataError when the file is not what was kept."""
+        """float32 [rows, width]: the output. Raises StrataError when the file is not what was kept."""
         try:
             found = np.fromfile(self.file, dtype="<f4")
         except OSError as error:
             raise StrataError(f"an output kept for the record cannot be read: {error.strerror}") from error
-        whole = found.size == self.rows * HEAD_DIM
-        if not whole or merkle.root(leaves(self.path, self.case, found.reshape(-1, HEAD_DIM))) != self.output:
+        whole = found.size == self.rows * self.width
+        if not whole or merkle.root(leaves(self.path, self.case, found.reshape(-1, self.width))) != self.output:
             raise StrataError(f"an output kept for the record has changed on disk: {self.path} {self.case}")
-        return found.reshape(-1, HEAD_DIM)
+        return found.reshape(-1, self.width)
 
 
-def input_digest(inputs: Inputs) -> str:
-    """SHA-256 over all that a kernel is given: q, k, v, k_scale, v_scale, table, ids, steps.
+def input_digest(arrays: Mapping[str, np.ndarray | None]) -> str:
+    """SHA-256 over all that a kernel is given, as `Recordable.arrays` names it.
 
     Each array is preceded by a line of text with its name, dtype and shape (`q float32 3x24x256`), its bytes little
     endian; an absent one is `k_scale none`.
     """
-    pool = inputs.pool
-    arrays = {
-        "q": inputs.q,
-        "k": pool.k,
-        "v": pool.v,
-        "k_scale": pool.k_scale,
-        "v_scale": pool.v_scale,
-        "table": pool.table,
-        "ids": inputs.ids,
-        "steps": inputs.steps,
-    }
     digest = hashlib.sha256()
     for name, array in arrays.items():
         if array is None:
@@ -78,7 +68,7 @@ def input_digest(inputs: Inputs) -> str:
 
 
 def leaves(path: str, case: str, rows: np.ndarray) -> list[bytes]:
-    """The leaf hash of every row. rows: float32 [rows, 256]."""
+    """The leaf hash of every row. rows: float32 [rows, width]."""
     return [merkle.leaf(row_bytes(path, case, index, values)) for index, values in enumerate(rows)]
 
 
@@ -100,23 +90,25 @@ class Keeper:
     def keep(
         self,
         path: Path,
-        case: Case,
-        inputs: Inputs,
+        case: AnyCase,
+        inputs: Any,
         out: np.ndarray,
         witnesses: Sequence[Witness],
         images: Sequence[Image],
     ) -> None:
         """Keep the case that is running. Raises StrataError when its output cannot be written."""
-        rows = np.ascontiguousarray(out, dtype="<f4").reshape(-1, HEAD_DIM)
+        operation = RECORDABLE[path.operation]
+        rows = operation.matrix(out)
         file = FilePath(self._folder.name) / f"{len(self.cases)}.rows"
         try:
             rows.tofile(file)
         except OSError as error:
             raise StrataError(f"an output cannot be kept for the record: {error.strerror}") from error
         root = merkle.root(leaves(path.name, case.text(), rows))
-        digest = input_digest(inputs)
-        launched = tuple(witnesses)
-        self._current = Evidence(path.name, case.text(), digest, root, len(rows), file, launched, tuple(images))
+        digest = input_digest(operation.arrays(inputs))
+        launched, made = tuple(witnesses), tuple(images)
+        count, width = rows.shape
+        self._current = Evidence(path.name, case.text(), digest, root, count, width, file, launched, made)
 
     def ended(self) -> None:
         """The case that was running has ended."""

@@ -16,10 +16,13 @@ import jsonschema
 import strata
 from strata.executors.base import KERNELS, Image, StrataError, source_digests
 from strata.gates.sources import included
-from validation.record import challenge, merkle
+from strata.kernels.paths import PATHS
+from validation.record import merkle
 from validation.record.canonical import bits_of, decode, encode, name_of
 from validation.record.evidence import Evidence, leaves
 from validation.record.provenance import printable
+from validation.record.recordable import RECORDABLE
+from validation.record.recordable.seam import Recordable
 
 SCHEMA = "strata-parity-record/1"
 SCHEMA_FILE = KERNELS.parent / "gates" / "record.schema.json"
@@ -88,10 +91,12 @@ def answers(root: str, evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
     for index, item in enumerate(evidence):
         values = item.values()
         nodes = leaves(item.path, item.case, values)
-        for row in challenge.chosen(root, index, item.rows):
-            found.append(
-                {"case": index, "row": row, "bits": values[row].tobytes().hex(), "proof": merkle.proof(nodes, row)}
-            )
+        operation = _operation(item)
+        for asked in operation.asked(operation.parse(item.case), root, index):
+            answer = {"case": index, "row": asked.row, "proof": merkle.proof(nodes, asked.row)}
+            if asked.bits:
+                answer["bits"] = values[asked.row].tobytes().hex()
+            found.append(answer)
     return found
 
 
@@ -186,20 +191,21 @@ def _case(result: Mapping[str, Any], kept: Evidence, images: _Images) -> dict[st
         "slack": {
             check["name"]: bits_of(float(s)) for check in checks if (s := check["figures"].get("slack")) is not None
         },
-        "prediction": _prediction(checks),
+        "prediction": _prediction(_operation(kept), checks),
         "launches": launches,
     }
 
 
-def _prediction(checks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _prediction(operation: Recordable, checks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """How many bits of the path were predicted and differed, and the readings that gave all; None where none was."""
-    for check in checks:
-        figures = check["figures"]
-        if check["name"] == "prediction" and "compared" in figures:
-            alone = [figures["rule"]] if figures["differing"] == 0 else []
-            readings = figures.get("readings", alone)
-            return {"readings": readings, "compared": figures["compared"], "differing": figures["differing"]}
-    return None
+    claim = operation.claim(checks)
+    if claim is None:
+        return None
+    return {"readings": list(claim.readings), "compared": claim.compared, "differing": claim.differing}
+
+
+def _operation(kept: Evidence) -> Recordable:
+    return RECORDABLE[PATHS[kept.path].operation]
 
 
 def _timing(result: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from rich.console import Console
 
-from strata.executors.base import Executor
+from validation.record.recordable.seam import Predictor
 from validation.record.rules.rows import Recomputed, Refusal
 from validation.record.rules.subject import SHOWN, Subject
 from validation.report.progress import Reporter
 
-#: Opens lanes that follow a rule, by its name. Raises ExecutorUnavailable where lanes cannot run.
-Predictor = Callable[[str], Executor]
-
 
 @dataclass(frozen=True)
 class Total:
-    """rows: shown and computed; enclosed: outputs held against their true value; followed: readings that give the bits
-    of every row, None where no bits were predicted."""
+    """rows: shown and computed; bounded: those held against FP64; enclosed: outputs held against their true value;
+    followed: readings that give the bits of every row, None where no bits were predicted."""
 
     refusals: tuple[Refusal, ...]
     rows: int
+    bounded: int
     enclosed: int
     followed: frozenset[str] | None
 
@@ -67,4 +64,5 @@ def recompute(subject: Subject, predictor: Predictor | None, console: Console, e
     common = frozenset(set.intersection(*followed)) if followed else None
     if not refusals and followed and not common:
         refusals = [Refusal("bits", "no one reading of the card gives the bits of all its modes")]
-    return Total(tuple(refusals), sum(p.rows for p, _ in parts), sum(p.enclosed for p, _ in parts), common)
+    rows, bounded, enclosed = (sum(getattr(p, name) for p, _ in parts) for name in ("rows", "bounded", "enclosed"))
+    return Total(tuple(refusals), rows, bounded, enclosed, common)

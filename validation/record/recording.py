@@ -15,6 +15,8 @@ from validation.record.evidence import Keeper
 from validation.record.identify import identification
 from validation.record.make import Plan, record, write
 from validation.record.provenance import provenance
+from validation.record.recordable import RECORDABLE
+from validation.record.size import refuse_too_large
 from validation.runner import Job
 from validation.stations import Stations
 
@@ -22,7 +24,6 @@ from validation.stations import Stations
 PROFILE = "standard"
 #: Where the record goes when no directory is named.
 DIRECTORY = FilePath("parity")
-OPERATION = "prompt_attention"
 #: Options that ask for other cases than a verifier can plan again from profile, seed and paths.
 _OTHER_CASES = ("case", "recipe", "context", "queries", "capture")
 
@@ -38,12 +39,16 @@ def refuse_other_cases(options: argparse.Namespace) -> None:
 
 
 def refuse_other_paths(paths: Sequence[Path]) -> None:
-    """Raises StrataError unless all paths are of prompt attention, the operation that records are of."""
+    """Raises StrataError unless all paths are of one operation that records are of."""
+    first = next((path.operation for path in paths if path.operation in RECORDABLE), next(iter(RECORDABLE)))
     for path in paths:
-        if path.operation != OPERATION:
+        if path.operation not in RECORDABLE:
             raise StrataError(
-                f"--record is of {OPERATION} paths and {path.name} is selected: expected e.g. --paths '{OPERATION}/*'"
+                f"--record is of {' or '.join(RECORDABLE)} paths and {path.name} is selected:"
+                f" expected e.g. --paths '{first}/*'"
             )
+        if path.operation != first:
+            raise StrataError(f"--record is of one operation, and {first} and {path.operation} are selected")
 
 
 def keep_here(made: Mapping[str, Any]) -> str:
@@ -64,7 +69,8 @@ def keep_here(made: Mapping[str, Any]) -> str:
 class Recording:
     """What makes a record of a run; a context manager, inside which cases run and `finish` is called.
 
-    Raises StrataError when the directory cannot be written or the tensor core cannot be asked who it is.
+    Raises StrataError when its record would be too large, the directory cannot be written, or the tensor core cannot be
+    asked who it is.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class Recording:
         jobs: Sequence[Job],
         stations: Stations,
     ) -> None:
+        refuse_too_large(jobs)
         pairs = tuple((job.path.name, job.case.text()) for job in jobs)
         self.plan = Plan(profile, seed, tuple(path.name for path in paths), pairs)
         self.keeper = Keeper(directory)

@@ -23,7 +23,8 @@ from strata.gates.record import RecordProblem
 from validation.record import canonical
 from validation.record.canonical import RecordError
 from validation.record.opens import Opens, opens
-from validation.record.recompute import Predictor, recompute
+from validation.record.recompute import Total, recompute
+from validation.record.recordable.seam import Predictor
 from validation.record.rules import TABLE
 from validation.record.rules.rows import Refusal
 from validation.record.rules.subject import SHOWN, Planner, Subject, short, standard_plan
@@ -121,7 +122,7 @@ def cheap(subject: Subject) -> list[Refusal]:
 
 
 def _recompute(name: str, subject: Subject, against: Against, console: Console) -> Outcome:
-    known = bool(subject.arithmetic)
+    known = bool(subject.operation.readings(subject))
     total = recompute(subject, against.predictor if known else None, console, against.every)
     if total.refusals:
         return Outcome(name, total.refusals[:SHOWN])
@@ -129,21 +130,34 @@ def _recompute(name: str, subject: Subject, against: Against, console: Console) 
         made = opens(name, subject)
     except RecordProblem as problem:
         return Outcome(name, (Refusal("gate", str(problem)),))
-    notes = [
-        f"{total.rows} rows of {len(subject.pairs)} cases are within their bounds of FP64,"
-        f" {total.enclosed} outputs within those of their true value"
-    ]
+    notes = [_rows(subject, total)]
     if not known:
         notes.append("their bits were not predicted: no rule is established for this card")
     elif total.followed is None:
         notes.append("their bits were not predicted: the verifier was told not to")
     else:
         rule = " and ".join(sorted(total.followed))
-        every = sum(case["rows"] for case in subject.cases)
-        whose = f"the bits of all {every:,} rows" if against.every else "their bits"
+        whose = _predicted(subject) if against.every else "their bits"
         notes.append(f"{whose} are those of {rule}")
     notes.append(f"attested and not proved: {_attested(subject)}")
     return Outcome(name, (), tuple(notes), tuple(made), total.followed is not None)
+
+
+def _rows(subject: Subject, total: Total) -> str:
+    """Which rows were held against FP64, and against what else."""
+    said = f"{total.bounded} rows of {len(subject.pairs)} cases are within their bounds of FP64,"
+    if subject.operation.on_lanes:
+        return f"{said} {total.enclosed} outputs within those of their true value"
+    return f"{said} {total.rows - total.bounded} more are shown by their bits or proofs alone"
+
+
+def _predicted(subject: Subject) -> str:
+    """Which bits were predicted, where all were asked for."""
+    pairs = list(zip(subject.pairs, subject.cases, strict=True))
+    whole = [item["rows"] for (_, case), item in pairs if subject.operation.affordable(case)]
+    said = f"the bits of all {sum(whole):,} rows"
+    left = len(pairs) - len(whole)
+    return f"{said} of {len(whole)} cases, and of the rows shown of {left} larger ones," if left else said
 
 
 def _attested(subject: Subject) -> str:

@@ -16,7 +16,8 @@ from rich.console import Console
 from strata.executors.base import BuildError, ExecutorUnavailable
 from validation.record import canonical
 from validation.record.canonical import RecordError
-from validation.record.rules.rows import CannotCheckError, Refusal
+from validation.record.recordable.seam import CannotCheckError
+from validation.record.rules.rows import Refusal
 from validation.record.verify import Against, Outcome, examine, lanes
 
 ACCEPTED, REFUSED = 0, 1

@@ -14,14 +14,18 @@ from strata.executors.base import KERNELS
 from strata.executors.cuda.images import FLAGS
 from strata.gates.evidence import plan_digest
 from strata.gates.record import Record, of_value
-from strata.gates.sources import Program, Sources, of_path
+from strata.gates.sources import Program, included, of_path, program
+from strata.kernels import expert_fused
 from strata.kernels.paths import PATHS
 from validation.cases import Case
+from validation.experts import required
 from validation.record.canonical import encode, name_of
 
 DIGEST = "0" * 64
-#: Cases of a record: both required ones and a small one.
+#: Cases of a record of attention: both required ones and a small one.
 SIZES = ((4096, 512), (1500, 512), (211, 3))
+#: Cases of a record of experts: the required ones.
+EXPERT_CASES = tuple(case.text() for case in required.cases(1))
 TURING, HOPPER = ("NVIDIA T4", 75, "sm_75"), ("NVIDIA H200", 90, "sm_90")
 PROMPT = [name for name in PATHS if name.startswith("prompt_attention/")]
 GATED = [name for name, path in PATHS.items() if path.baseline is not None]
@@ -47,7 +51,8 @@ def value(
         own = _images(name, loaded, directory)
         launched = range(len(images), len(images) + len(own))
         images += own
-        cases += [_case(name, case_text(*size), launched) for size in sizes]
+        texts = EXPERT_CASES if name.startswith("expert_fused/") else [case_text(*size) for size in sizes]
+        cases += [_case(name, text, launched) for text in texts]
     pairs = [(case["path"], case["case"]) for case in cases]
     sources = {file: digest for name in paths for file, digest in of_path(PATHS[name], directory).files.items()}
     card_facts = dict.fromkeys(
@@ -98,17 +103,22 @@ def _images(name: str, loaded: str, directory: FilePath) -> list[dict[str, Any]]
     """An image of every kernel that the path may launch."""
     path = PATHS[name]
     made = of_path(path, directory)
+    if name.startswith("expert_fused/"):  # whose kernels are of two files
+        return [
+            _image(program(kernel.entry, kernel.defines), included(f"{kernel.source}.cu", directory), loaded)
+            for kernel in expert_fused.kernels(path)
+        ]
     # Paths that need no record have no list of kernels: any entry does.
-    return [_image(one, made, loaded) for one in sorted(made.programs) or [(path.operation, ())]]
+    return [_image(one, list(made.files), loaded) for one in sorted(made.programs) or [(path.operation, ())]]
 
 
-def _image(program: Program, made: Sources, loaded: str) -> dict[str, Any]:
-    entry, defines = program
+def _image(one: Program, files: Sequence[str], loaded: str) -> dict[str, Any]:
+    entry, defines = one
     arch = loaded.partition(" on ")[0]
     options = [*FLAGS, f"-arch={arch}", *(f"-D{key}={number}" for key, number in defines)]
     return {
         "entry": entry, "defines": [list(define) for define in reversed(defines)], "arch": arch, "loaded": loaded,
-        "options": options, "compiler": "NVRTC 13.0.88", "digest": DIGEST, "sources": sorted(made.files), "figures": {},
+        "options": options, "compiler": "NVRTC 13.0.88", "digest": DIGEST, "sources": sorted(files), "figures": {},
     }  # fmt: skip
 
 

@@ -21,11 +21,12 @@ from strata.kernels.paths import PATHS
 from tests.strata.gates import builder
 from tests.strata.gates.builder import HOPPER, TURING
 from validation import profiles
+from validation.experts import required as experts
 
 T4, H200 = Device("NVIDIA T4", 75), Device("NVIDIA H200", 90)
 SM75, SM80 = "prompt_attention/q4_0/sm75", "prompt_attention/q4_0/sm80"
 #: Asks nothing but a record, of every tier: what is still refused is refused by nature.
-ANYTHING = Policy(dict.fromkeys(("sm75", "sm80", "simt"), Rule((0, NEWEST), (0, NEWEST))), required=())
+ANYTHING = Policy(dict.fromkeys(("sm75", "sm80", "simt"), Rule((0, NEWEST), (0, NEWEST))))
 CAPABILITIES = (60, 61, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
 
 
@@ -44,7 +45,8 @@ def test_without_a_record_every_tensor_core_path_is_locked() -> None:
         "locked: no accepted record from compute capability 7.5; a card of compute capability 7.5 opens it by "
         "`nox -s parity -- --record`"
     )
-    assert ask("expert_fused/iq3_s/q2_0/sm75", T4).way == "no record of this version holds expert_fused"
+    way = ask("expert_fused/iq3_s/q2_0/sm75", T4).way
+    assert way.endswith("opens it by `nox -s parity -- --record --paths 'expert_fused/*'`")
 
 
 def test_native_records_open_their_tier() -> None:
@@ -103,7 +105,10 @@ def test_required_sizes_are_those_that_records_are_made_with() -> None:
     required = getattr(profiles, "REQUIRED", None)
     if required is None:
         pytest.skip("this version makes no records")
-    assert (POLICY.recipe, POLICY.required) == (profiles.SIZED_RECIPE, required)
+    asked = POLICY.required["prompt_attention"]
+    assert (asked.recipe, asked.sizes) == (profiles.SIZED_RECIPE, required)
+    asked = POLICY.required["expert_fused"]
+    assert (asked.recipe, asked.keys, asked.sizes) == (experts.RECIPE, experts.KEYS, experts.SIZES)
 
 
 def test_nothing_opens_on_lanes() -> None:
@@ -260,3 +265,38 @@ def test_records_only_ever_add(chosen: list[int], more: list[int], name: str, de
     larger = ask(name, device, *records, *(POOL[index] for index in more))
     assert larger.open or not decision.open
     assert decision.open == any(ask(name, device, record).open for record in records)
+
+
+FUSED75, FUSED80 = "expert_fused/iq3_s/q2_0/sm75", "expert_fused/iq3_s/q2_0/sm80"
+
+
+def test_native_records_of_experts_open_their_tier_alone() -> None:
+    """Their bits are the same on every card, and a record from another is no evidence all the same."""
+    turing, hopper = (
+        builder.parsed(builder.value([name], card)) for name, card in ((FUSED75, TURING), (FUSED80, HOPPER))
+    )
+    for capability in CAPABILITIES:
+        device = Device("any", capability)
+        assert ask(FUSED75, device, turing, hopper).open == (capability == 75)
+        assert ask(FUSED80, device, turing, hopper).open == (capability >= 80)
+    surrogate = builder.parsed(builder.value([FUSED75], HOPPER))
+    assert "which is no evidence for Turing" in ask(FUSED75, T4, surrogate).line
+    simulated = builder.parsed(builder.value([FUSED75], TURING, executor="lanes"))
+    assert "refused as native evidence" in ask(FUSED75, T4, simulated).line
+
+
+def test_a_record_of_experts_ran_every_kernel_that_the_path_may_launch() -> None:
+    whole = builder.value([FUSED75])
+    for missing in range(len(whole["images"])):
+        value = builder.value([FUSED75])
+        for case in value["cases"]:
+            case["launches"] = [launch for launch in case["launches"] if launch["image"] != missing]
+        entry = whole["images"][missing]["entry"]
+        assert f"never ran {entry}[" in ask(FUSED75, T4, builder.parsed(value)).line
+
+
+def test_a_record_of_experts_lacks_no_required_case() -> None:
+    value = builder.value([FUSED75])
+    del value["cases"][1]
+    line = ask(FUSED75, T4, builder.parsed(builder.replan(value))).line
+    assert "lacks the required case of experts_decades at 150/4/2/2,560/640" in line

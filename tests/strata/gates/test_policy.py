@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.gates.policy import NEWEST, POLICY, span
+from strata.gates.policy import NEWEST, POLICY, Required, span
 from strata.kernels.paths import PATHS
 
 
@@ -10,12 +10,10 @@ def test_every_tensor_core_tier_needs_a_record() -> None:
     assert set(POLICY.rules) == {path.tier for path in PATHS.values() if path.baseline is not None}
     free = [path for path in PATHS.values() if path.baseline is None and path.operation not in POLICY.baselines]
     assert {path.tier for path in free}.isdisjoint(POLICY.rules)
-    assert set(POLICY.baselines) == {
-        PATHS[str(path.baseline)].operation
-        for path in PATHS.values()
-        if path.baseline and PATHS[path.baseline].tier != "simt"
-    }
-    assert set(POLICY.required) == {(4096, 512), (1500, 512)}
+    replaced = [PATHS[path.baseline] for path in PATHS.values() if path.baseline]
+    assert set(POLICY.baselines) == {path.operation for path in replaced if path.tier != "simt"}
+    assert set(POLICY.required) == {path.operation for path in PATHS.values() if path.baseline}
+    assert set(POLICY.required["prompt_attention"].sizes) == {(4096, 512), (1500, 512)}
     for path in PATHS.values():
         if path.tier in POLICY.rules:
             assert POLICY.rules[path.tier].serves[0] == POLICY.rules[path.tier].recorded[0] == path.min_capability
@@ -24,6 +22,14 @@ def test_every_tensor_core_tier_needs_a_record() -> None:
 def test_no_device_is_served_by_two_tiers() -> None:
     (_, turing), (ampere, _) = POLICY.rules["sm75"].serves, POLICY.rules["sm80"].serves
     assert turing < ampere
+
+
+def test_what_is_missing_is_named() -> None:
+    asked = Required("r", ("a", "b"), ((4096, 1), (2, 3)))
+    whole = ["recipe=r seed=1 a=4096 b=1 c=5", "recipe=r b=3 a=2"]
+    assert asked.missing(whole) == ""
+    assert asked.missing(whole[:1]) == "r at 2/3"
+    assert asked.missing(["recipe=q a=4096 b=1", "recipe=r a=4096 b=10", "nonsense"]) == "r at 4,096/1 and 2/3"
 
 
 def test_spans_in_words() -> None:

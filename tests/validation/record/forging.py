@@ -2,7 +2,7 @@
 
 A forgery's `steps` edit a base as RFC 6902 says, and by five more operations: `flip` a bit of hex digits, `raise` a
 number, `show` other rows for the first case, `fill` a list, `take` the same place of another base. A path ending in
-`*` means every item.
+`*` means every item; a part `with:key` or `without:key` means the first item of a list that has a key, or has it not.
 `sign` says what the forger makes good afterwards: `outputs` (Merkle roots of the rows), `plan`, `root`, `challenge`.
 `after` edits once more. `bytes` edits the canonical bytes at last; `raw` gives all bytes. The file is called by its
 digest unless `file` says otherwise.
@@ -19,10 +19,13 @@ import numpy as np
 
 from fixtures.records.bases import BASES, planned
 from strata.executors.base import source_digests
+from validation.experts.case import ExpertCase
 from validation.record import canonical, merkle
 from validation.record.challenge import chosen
 from validation.record.evidence import leaves
 from validation.record.make import root_of
+from validation.record.recordable.experts import FusedExperts
+from validation.record.recordable.seam import Asked
 from validation.record.rules.plan import digest
 from validation.record.verify import Against, lanes
 
@@ -106,6 +109,7 @@ def apply(document: Any, step: dict[str, Any]) -> None:
 def sign(document: dict[str, Any], what: list[str]) -> None:
     """Make good what a forger can, in the order that lets all of it hold."""
     record, rows = document["record"], document["rows"]
+    experts = any(case["path"].startswith("expert_fused/") for case in record["cases"])
     arrays = [np.array([np.frombuffer(bytes.fromhex(row), "<f4") for row in case]) for case in rows]
     nodes = [leaves(case["path"], case["case"], array) for case, array in zip(record["cases"], arrays, strict=False)]
     if "outputs" in what:
@@ -117,11 +121,15 @@ def sign(document: dict[str, Any], what: list[str]) -> None:
     if "root" in what:
         record["root"] = root_of(record["cases"])
     if "challenge" in what:
-        record["challenge"] = [
-            {"case": index, "row": row, "bits": rows[index][row], "proof": merkle.proof(nodes[index], row)}
-            for index in range(len(record["cases"]))
-            for row in chosen(record["root"], index, len(rows[index]))
-        ]
+        record["challenge"] = []
+        for index, case in enumerate(record["cases"]):
+            due = [Asked(row) for row in chosen(record["root"], index, len(rows[index]))]
+            if experts:
+                due = FusedExperts().asked(ExpertCase.parse(case["case"]), record["root"], index)
+            for asked in due:
+                bits = {"bits": rows[index][asked.row]} if asked.bits else {}
+                proof = merkle.proof(nodes[index], asked.row)
+                record["challenge"].append({"case": index, "row": asked.row, **bits, "proof": proof})
 
 
 def edited(data: bytes, edit: dict[str, Any]) -> bytes:
@@ -148,6 +156,9 @@ def _at(document: Any, parts: list[str]) -> Any:
 
 
 def _key(holder: Any, part: str) -> Any:
+    word, _, key = part.partition(":")
+    if word in ("with", "without"):
+        return next(index for index, item in enumerate(holder) if (key in item) is (word == "with"))
     return int(part) if isinstance(holder, list) else part
 
 

@@ -37,8 +37,19 @@ def test_seed_and_case_change_the_choice() -> None:
 
 
 def test_all_cases_are_asked() -> None:
-    found = challenge.chosen_rows("0" * 64, [1, 72, 12288])
-    assert [sum(case == index for case, _ in found) for index in range(3)] == [1, ROWS, LARGE_ROWS]
+    found = [challenge.chosen("0" * 64, index, rows) for index, rows in enumerate([1, 72, 12288])]
+    assert [len(rows) for rows in found] == [1, ROWS, LARGE_ROWS]
+
+
+@given(SEED, st.integers(0, 9999), st.lists(st.integers(0, 1 << 20), min_size=1, unique=True), st.integers(0, 512))
+def test_one_row_of_a_group_is_of_it(seed: str, index: int, rows: list[int], group: int) -> None:
+    assert challenge.one_of(np.array(rows), seed, index, group) in rows
+
+
+def test_every_row_of_a_group_can_be_chosen() -> None:
+    rows = np.array([3, 5, 8, 13])
+    found = {challenge.one_of(rows, f"{seed:064x}", 0, group) for seed in range(8) for group in range(8)}
+    assert found == set(rows.tolist())
 
 
 def test_a_row_stands_for_itself_alone() -> None:

@@ -18,6 +18,7 @@ from validation.cases import Case
 from validation.pools import Inputs, build
 from validation.record import challenge, merkle
 from validation.record.evidence import Evidence, Keeper, input_digest
+from validation.record.recordable.attention import Attention
 
 CASE = Case("signed_decades", 5, 20, 2)
 PATH = PATHS["prompt_attention/int8/sm75"]
@@ -31,6 +32,10 @@ def changed(inputs: Inputs, name: str, array: np.ndarray) -> Inputs:
     return replace(inputs, pool=replace(inputs.pool, **new)) if name in POOLED else replace(inputs, **new)
 
 
+def digest(inputs: Inputs) -> str:
+    return input_digest(Attention().arrays(inputs))
+
+
 def array_of(inputs: Inputs, name: str) -> np.ndarray:
     found: np.ndarray = getattr(inputs.pool if name in POOLED else inputs, name)
     return found
@@ -42,17 +47,17 @@ def test_every_byte_of_the_inputs_counts(name: str, place: int) -> None:
     inputs = build(CASE, "int8")
     other = array_of(inputs, name).copy()
     other.reshape(-1).view(np.uint8)[place] ^= 1
-    assert input_digest(changed(inputs, name, other)) != input_digest(inputs)
+    assert digest(changed(inputs, name, other)) != digest(inputs)
 
 
 def test_shape_and_place_of_the_inputs_count_and_their_layout_does_not() -> None:
     inputs = build(CASE, "int8")
     ids = inputs.ids
-    assert input_digest(replace(inputs, ids=ids.reshape(1, -1))) != input_digest(inputs)
+    assert digest(replace(inputs, ids=ids.reshape(1, -1))) != digest(inputs)
     swapped = replace(inputs.pool, k_scale=inputs.pool.v_scale, v_scale=inputs.pool.k_scale)
-    assert input_digest(replace(inputs, pool=swapped)) != input_digest(inputs)
-    assert input_digest(replace(inputs, ids=np.asfortranarray(ids))) == input_digest(inputs)
-    assert input_digest(replace(inputs, ids=ids.astype(">i4"))) == input_digest(inputs)
+    assert digest(replace(inputs, pool=swapped)) != digest(inputs)
+    assert digest(replace(inputs, ids=np.asfortranarray(ids))) == digest(inputs)
+    assert digest(replace(inputs, ids=ids.astype(">i4"))) == digest(inputs)
 
 
 def test_the_digest_is_what_it_says() -> None:
@@ -64,7 +69,7 @@ def test_the_digest_is_what_it_says() -> None:
     said += b"k_scale none\nv_scale none\n"
     for name, array in (("table", pool.table), ("ids", inputs.ids), ("steps", inputs.steps)):
         said += f"{name} int32 {'x'.join(str(n) for n in array.shape)}\n".encode() + array.tobytes()
-    assert input_digest(inputs) == hashlib.sha256(said).hexdigest()
+    assert digest(inputs) == hashlib.sha256(said).hexdigest()
 
 
 def keep(keeper: Keeper, out: np.ndarray = OUT) -> Evidence:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.records.bases import BASES, EXPERTS
 from tests.validation.record.forging import TABLE, against, base, forged
 from validation.record.rules import TABLE as RULES
 from validation.record.verify import examine
@@ -21,13 +22,13 @@ def test_is_refused_by_its_rule(entry: dict[str, Any]) -> None:
     assert outcome.rules == [entry["rule"]], outcome.lines()
 
 
-@pytest.mark.parametrize("name", ["lanes", "hopper", "turing", "surrogate"])
+@pytest.mark.parametrize("name", [of.name for of in (*BASES, *EXPERTS)])
 def test_what_they_start_from_is_accepted(name: str) -> None:
     outcome = examine(*forged({"base": name}), against())
     assert outcome.accepted, (outcome.lines(), "after a change of kernels: python -m fixtures.records.bases")
 
 
-@pytest.mark.parametrize("name", ["lanes", "hopper", "turing", "surrogate"])
+@pytest.mark.parametrize("name", [of.name for of in (*BASES, *EXPERTS)])
 def test_signing_alone_changes_nothing(name: str) -> None:
     """What a forger makes good comes out as the base has it, so it is the edit that is refused and not the signing."""
     entry = {"base": name, "sign": ["outputs", "plan", "root", "challenge"]}

@@ -31,6 +31,7 @@ class Rows:
     refusals: list[Refusal] = field(default_factory=list)
     followed: set[str] | None = None
     rows: int = 0
+    bounded: int = 0
     enclosed: int = 0
 
     def case(self, index: int) -> list[Refusal]:

@@ -26,7 +26,8 @@ from validation.record import verify_command
 from validation.record.canonical import encode, name_of
 from validation.record.evidence import leaves
 from validation.record.opens import opens
-from validation.record.rules.rows import CannotCheckError, Recomputed
+from validation.record.recordable.seam import CannotCheckError
+from validation.record.rules.rows import Recomputed
 from validation.record.rules.subject import Subject, standard_plan
 from validation.record.verify import Against, Outcome, examine, lanes
 from validation.reference.prompt_attention import attend
@@ -81,7 +82,8 @@ def test_a_native_record_of_every_kernel_opens_its_path(
     name: str, opened: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subject = Subject(base(name)["record"], source_digests(), planned)
-    required = replace(POLICY, required=((70, 1),))
+    of = POLICY.required["prompt_attention"]
+    required = replace(POLICY, required={"prompt_attention": replace(of, sizes=((70, 1),))})
     (found,) = opens("0" * 64, subject, required)
     assert not found.opens
     assert ("never ran prompt_attention" in found.reason) is opened  # the fixtures have one group of heads
@@ -175,8 +177,7 @@ def test_many_reasons_are_counted() -> None:
 
 def test_the_standard_plan_has_the_required_cases() -> None:
     pairs = standard_plan([PATHS["prompt_attention/q4_0/sm80"]], "quick", 1)
-    sizes = {(case.context, case.queries) for _, case in pairs if case.recipe == POLICY.recipe}
-    assert set(POLICY.required) <= sizes
+    assert POLICY.required["prompt_attention"].missing(case.text() for _, case in pairs) == ""
     assert len({(path.name, case.text()) for path, case in pairs}) == len(pairs)
 
 
@@ -246,7 +247,7 @@ def test_a_wrong_reference_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> Non
         found = right(*args)
         return replace(found, out=found.out * (1 + 2.0**-30))
 
-    monkeypatch.setattr("validation.record.rules.rows.attend", wrong)
+    monkeypatch.setattr("validation.record.recordable.attention.attend", wrong)
     with pytest.raises(CannotCheckError, match="the reference is wrong"):
         examined(base("hopper")["record"])
 

@@ -36,6 +36,6 @@ TABLE = (
     Rule("identification", origin.identification, ("provenance", "images")),
     Rule("timings", judged.timings, ("plan",)),
     Rule("root", committed.root),
-    Rule("challenge", committed.challenge, ("root", "rows")),
+    Rule("challenge", committed.challenge, ("root", "plan", "rows")),
     Rule("proofs", committed.proofs, ("challenge",)),
 )

@@ -8,8 +8,11 @@ import numpy as np
 
 from validation.record import merkle
 from validation.record.canonical import encode
-from validation.record.challenge import chosen_rows, row_bytes
+from validation.record.challenge import row_bytes
 from validation.record.rules.subject import Subject
+
+#: Hex digits of a float32.
+DIGITS = 8
 
 
 def root(subject: Subject) -> Iterator[str]:
@@ -21,9 +24,18 @@ def root(subject: Subject) -> Iterator[str]:
 
 def challenge(subject: Subject) -> Iterator[str]:
     """The rows shown are those that the root asks for, in its order."""
-    asked = chosen_rows(subject.record["root"], [case["rows"] for case in subject.cases])
+    seed, due = subject.record["root"], []
+    for place, (_, of) in enumerate(subject.pairs):
+        due += [(place, each) for each in subject.operation.asked(of, seed, place)]
+    asked = [(index, each.row) for index, each in due]
     shown = [(item["case"], item["row"]) for item in subject.record["challenge"]]
     if asked == shown:
+        for (index, each), item in zip(due, subject.record["challenge"], strict=True):
+            width = subject.operation.width(subject.pairs[index][1]) if each.bits else 0
+            digits = len(item.get("bits", ""))
+            if digits != width * DIGITS:
+                expected = f"{width * DIGITS} hex digits of its bits" if width else "its proof alone"
+                yield f"row {each.row} of case {index} is shown by {digits} hex digits, expected {expected}"
         return
     for (case, row), (other, place) in zip(asked, shown, strict=False):
         if (case, row) != (other, place):
@@ -42,11 +54,14 @@ def proofs(subject: Subject) -> Iterator[str]:
     """Every row shown is a leaf, at its place, of the output root of its case."""
     for item in subject.record["challenge"]:
         case = subject.cases[item["case"]]
-        data = row_bytes(case["path"], case["case"], item["row"], values(item))
+        got = values(item)
+        if got is None:
+            continue  # the proof is held against the row's own bits, once they are computed
+        data = row_bytes(case["path"], case["case"], item["row"], got)
         if merkle.root_from(data, item["row"], case["rows"], item["proof"]) != case["output"]:
             yield f"row {item['row']} of case {item['case']} is not the one that the case's output root holds"
 
 
-def values(item: dict[str, str]) -> np.ndarray:
-    """float32 [256]: the bits of a row that is shown, little endian, whatever they are."""
-    return np.frombuffer(bytes.fromhex(item["bits"]), dtype="<f4")
+def values(item: dict[str, str]) -> np.ndarray | None:
+    """float32: the bits of a row that is shown, little endian, whatever they are; None for one shown by its proof."""
+    return np.frombuffer(bytes.fromhex(item["bits"]), dtype="<f4") if "bits" in item else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 from strata.executors.base import Kernel
@@ -12,23 +13,14 @@ from strata.executors.cuda.nvrtc import PINNED
 from strata.executors.lanes.build import FLAGS, FLAVOR_FLAGS
 from strata.gates.sources import included
 from strata.kernels.paths import Path
-from validation.operations import ATTENTION
 from validation.record.rules.subject import Subject, short
 
 _NUMBER = re.compile(r"(sm|compute)_([0-9]{2,3})")
 
 
-def kernel_of(path: Path, group: int) -> Kernel:
-    """The one kernel that a prompt-attention path launches."""
-    made = ATTENTION[path.operation].kernels
-    assert made is not None
-    (kernel,) = made(path, group)
-    return kernel
-
-
 def images(subject: Subject) -> Iterator[str]:
     """Every image is of a planned kernel, made of the right files by a pinned compiler under the pinned options."""
-    needed = {_program(kernel): (kernel, path) for path, kernel in _kernels(subject)}
+    needed = _kernels(subject)
     held = subject.record["images"]
     targets = {image["arch"] for image in held}
     if len(targets) > 1:
@@ -41,18 +33,18 @@ def images(subject: Subject) -> Iterator[str]:
             said = " ".join(f"{name}={value}" for name, value in program[1])
             yield f"{label} is {image['entry']}[{short(said)}], which is no kernel of the planned paths"
             continue
-        kernel, path = needed[program]
+        kernel, lowest = needed[program]
         if (program, tuple(image["options"])) in seen:
             yield f"{label} is there twice"
         seen.add((program, tuple(image["options"])))
         if sorted(image["sources"]) != included(f"{kernel.source}.cu"):
             yield f"{label} is made of {short(', '.join(image['sources']))}, expected {kernel.source}.cu and its own"
         yield from (
-            f"{label} {reason}" for reason in (_on_card if subject.card else _on_lanes)(subject, image, kernel, path)
+            f"{label} {reason}" for reason in (_on_card if subject.card else _on_lanes)(subject, image, kernel, lowest)
         )
 
 
-def _on_card(subject: Subject, image: dict[str, Any], kernel: Kernel, path: Path) -> Iterator[str]:
+def _on_card(subject: Subject, image: dict[str, Any], kernel: Kernel, lowest: Path) -> Iterator[str]:
     match = _NUMBER.fullmatch(image["arch"])
     if match is None:
         yield f"is for {image['arch']}, expected sm_NN or compute_NN on a card"
@@ -60,8 +52,8 @@ def _on_card(subject: Subject, image: dict[str, Any], kernel: Kernel, path: Path
     if tuple(image["options"]) != pinned.options(kernel, image["arch"]):
         yield f"was compiled with {_odd(image['options'], pinned.options(kernel, image['arch']))}"
     kind, number, capability = match[1], int(match[2]), subject.capability or 0
-    if number < path.min_capability:
-        yield f"is for {image['arch']}, which cannot hold {path.tier} paths"
+    if number < lowest.min_capability:
+        yield f"is for {image['arch']}, which cannot hold {lowest.tier} paths"
     loaded = image["loaded"]
     if kind == "sm":
         if loaded != image["arch"]:
@@ -78,7 +70,7 @@ def _on_card(subject: Subject, image: dict[str, Any], kernel: Kernel, path: Path
         yield f"was compiled by {short(image['compiler'])}, expected the run's own NVRTC, of {' or '.join(PINNED)}"
 
 
-def _on_lanes(subject: Subject, image: dict[str, Any], kernel: Kernel, path: Path) -> Iterator[str]:
+def _on_lanes(subject: Subject, image: dict[str, Any], kernel: Kernel, lowest: Path) -> Iterator[str]:
     if not image["arch"].startswith("lanes-") or image["loaded"] != image["arch"]:
         yield f"is for {image['arch']} and loaded as {image['loaded']}, expected lanes-* on lanes"
     defines = tuple(f"-D{name}={value}" for name, value in kernel.defines)
@@ -101,26 +93,27 @@ def _odd(found: list[str], wanted: tuple[str, ...]) -> str:
 
 
 def witness(subject: Subject) -> Iterator[str]:
-    """Each case launched its own kernel, one block for each query and KV head; no image lies idle."""
+    """Each case launched its own kernels, in their order and with all their blocks; no image lies idle."""
     held = subject.record["images"]
     idle = set(range(len(held)))
     for index, ((path, case), item) in enumerate(zip(subject.pairs, subject.cases, strict=True)):
-        wanted = kernel_of(path, case.group)
-        grid = [case.queries, case.n_head_kv, 1]
-        if len(item["launches"]) != 1:
-            yield f"case {index} has {len(item['launches'])} launches, expected 1"
+        numbers = [launch["image"] for launch in item["launches"]]
+        idle -= set(numbers)
+        beyond = [number for number in numbers if number >= len(held)]
+        if beyond:
+            yield f"case {index} ran image {beyond[0]}, there are {len(held)}"
             continue
-        (launch,) = item["launches"]
-        number = launch["image"]
-        idle.discard(number)
-        if number >= len(held):
-            yield f"case {index} ran image {number}, there are {len(held)}"
+        wanted = subject.operation.launches(path, case, subject.record["provenance"]["multiprocessors"])
+        if len(numbers) != len(wanted):
+            yield f"case {index} has {len(numbers)} launches, expected {len(wanted)}"
             continue
-        ran = held[number]
-        if (ran["entry"], tuple(tuple(define) for define in ran["defines"])) != _program(wanted):
-            yield f"case {index} of {path.name} ran image {number}, which is another kernel"
-        if launch["grid"] != grid or launch["blocks"] != case.queries * case.n_head_kv:
-            yield f"case {index} ran {launch['blocks']} blocks of grid {launch['grid']}, expected all of {grid}"
+        for launch, due in zip(item["launches"], wanted, strict=True):
+            ran = held[launch["image"]]
+            if (ran["entry"], tuple(tuple(define) for define in ran["defines"])) != _program(due.kernel):
+                yield f"case {index} of {path.name} ran image {launch['image']}, which is another kernel"
+            if launch["grid"] != list(due.grid) or launch["blocks"] != prod(due.grid):
+                grid = list(due.grid)
+                yield f"case {index} ran {launch['blocks']} blocks of grid {launch['grid']}, expected all of {grid}"
     for number in sorted(idle):
         yield f"image {number} was launched by no case"
 
@@ -129,6 +122,12 @@ def _program(kernel: Kernel) -> tuple[str, tuple[tuple[str, int], ...]]:
     return kernel.entry, tuple(kernel.defines)
 
 
-def _kernels(subject: Subject) -> list[tuple[Path, Kernel]]:
-    groups = dict.fromkeys((path, case.group) for path, case in subject.pairs)
-    return [(path, kernel_of(path, group)) for path, group in groups]
+def _kernels(subject: Subject) -> dict[Any, tuple[Kernel, Path]]:
+    """By program, the kernels of the planned cases, and of the paths that launch one that of the lowest tier."""
+    found: dict[Any, tuple[Kernel, Path]] = {}
+    for path, case in subject.pairs:
+        for kernel in subject.operation.kernels(path, case):
+            known = found.setdefault(_program(kernel), (kernel, path))
+            if path.min_capability < known[1].min_capability:
+                found[_program(kernel)] = (kernel, path)
+    return found

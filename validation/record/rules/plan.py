@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from strata.kernels.paths import PATHS
 from validation.record.canonical import encode
+from validation.record.recordable import RECORDABLE
 from validation.record.rules.subject import Subject, short
 
 
@@ -17,9 +18,13 @@ def plan(subject: Subject) -> Iterator[str]:
         if name not in PATHS:
             yield f"{short(name)} is no path"
             return
-        if PATHS[name].operation != "prompt_attention":
-            yield f"{name} is no path that a record proves, expected prompt_attention/*"
+        if PATHS[name].operation not in RECORDABLE:
+            yield f"{name} is no path that a record proves, expected {' or '.join(f'{of}/*' for of in RECORDABLE)}"
             return
+    operations = list(dict.fromkeys(PATHS[name].operation for name in named["paths"]))
+    if len(operations) > 1:
+        yield f"its paths are of {' and '.join(operations)}, a record is of one operation"
+        return
     if named["paths"] != [name for name in PATHS if name in named["paths"]]:
         yield "the paths do not stand in the order of `python -m validation paths`"
         return
@@ -59,10 +64,10 @@ def _said(pair: tuple[str, str]) -> str:
 
 
 def rows(subject: Subject) -> Iterator[str]:
-    """A case has as many rows as queries times query heads."""
+    """A case has as many rows as its sizes say."""
     for index, ((_, case), held) in enumerate(zip(subject.pairs, subject.cases, strict=True)):
-        if held["rows"] != case.queries * case.n_head:
-            yield f"case {index} has {held['rows']} rows, expected {case.queries} queries x {case.n_head} heads"
+        if held["rows"] != subject.operation.rows(case):
+            yield f"case {index} has {held['rows']} rows, expected {subject.operation.rows_said(case)}"
 
 
 def digest(pairs: Sequence[tuple[str, str]]) -> str:

@@ -12,10 +12,12 @@ from strata.executors.lanes import RULES, parse_rule
 from strata.executors.lanes.rules import Rule as Arithmetic
 from strata.kernels.paths import PATHS, Path
 from validation import profiles
-from validation.cases import Case
 from validation.predict import readings
+from validation.record.canonical import short as short
+from validation.record.recordable import RECORDABLE
+from validation.record.recordable.seam import Recordable
 
-Pairs = list[tuple[Path, Case]]
+Pairs = list[tuple[Path, Any]]
 #: (paths, profile, seed) to the path and case of every run, in order.
 Planner = Callable[[Sequence[Path], str, int], Pairs]
 
@@ -25,8 +27,7 @@ SHOWN = 3
 
 def standard_plan(paths: Sequence[Path], profile: str, seed: int) -> Pairs:
     """What every record must hold. Raises StrataError where nothing fits the paths."""
-    planned = profiles.record_plan(paths, profile, seed)
-    return [(job.path, job.case) for job in planned if isinstance(job.case, Case)]
+    return [(job.path, job.case) for job in profiles.record_plan(paths, profile, seed)]
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,15 @@ class Subject:
 
     @cached_property
     def paths(self) -> list[Path]:
-        """The known prompt-attention paths of its plan, in its order."""
-        known = (PATHS.get(name) for name in self.record["plan"]["paths"])
-        return [path for path in known if path is not None and path.operation == "prompt_attention"]
+        """The known paths of its plan, in its order; all of the first one's operation, which records are of."""
+        known = [PATHS[name] for name in self.record["plan"]["paths"] if name in PATHS]
+        of = known[0].operation if known else ""
+        return [path for path in known if path.operation == of and of in RECORDABLE]
+
+    @cached_property
+    def operation(self) -> Recordable:
+        """The operation that it is of; asked only of a record whose plan holds."""
+        return RECORDABLE[self.paths[0].operation]
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -101,9 +108,3 @@ class Subject:
         if self.card:
             return tuple((name, RULES[name]) for name in readings(self.executor))  # type: ignore[arg-type]
         return ((str(self.record["provenance"]["rule"]), self.lanes_rule),) if self.lanes_rule else ()
-
-
-def short(text: object, most: int = 90) -> str:
-    """Untrusted text for a line: printable ASCII (`decode` refused the rest), cut."""
-    said = str(text)
-    return said if len(said) <= most else said[:most] + "..."

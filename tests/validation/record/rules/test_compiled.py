@@ -7,7 +7,8 @@ from typing import Any
 from strata.executors.base import source_digests
 from strata.kernels.paths import PATHS
 from validation.cases import Case
-from validation.record.rules.compiled import kernel_of, witness
+from validation.record.recordable.attention import Attention
+from validation.record.rules.compiled import witness
 from validation.record.rules.subject import Subject
 
 CASE = Case("signed_decades", 1, 20, 3, n_head_kv=2, group=4)
@@ -16,10 +17,11 @@ TIERS = [PATHS["prompt_attention/q4_0/sm75"], PATHS["prompt_attention/q4_0/sm80"
 
 def subject(launched: list[int], grid: tuple[int, int, int] = (3, 2, 1), blocks: int = 6) -> Subject:
     """A record of one case on two paths, of which each launched the image of a number."""
-    kernels = [kernel_of(path, CASE.group) for path in TIERS]
+    kernels = [kernel for path in TIERS for kernel in Attention().kernels(path, CASE)]
     images = [{"entry": kernel.entry, "defines": [list(define) for define in kernel.defines]} for kernel in kernels]
     cases = [{"launches": [{"image": number, "grid": list(grid), "blocks": blocks}]} for number in launched]
     record: dict[str, Any] = {
+        "provenance": {"multiprocessors": None},
         "plan": {"profile": "quick", "seed": 1, "paths": [path.name for path in TIERS]},
         "images": images,
         "cases": cases,

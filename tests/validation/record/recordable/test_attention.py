@@ -1,4 +1,4 @@
-"""Which checks a case must have been asked: those that the runner asks."""
+"""Attention in records: the checks that a case must have been asked are those that the runner asks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor, healthy
 from validation.cases import Case
-from validation.record.rules.judged import BOUNDED, asked
+from validation.record.recordable.attention import BOUNDED, asked
 from validation.runner import run_case
 from validation.settings import Settings
 from validation.verdict import Verdict

@@ -1,0 +1,70 @@
+"""What a case of fused experts is asked: the names of its checks, from what its recipe and its ids are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strata.kernels.expert_fused import SHAPES
+from strata.kernels.paths import Path
+from validation.bounds.published_experts import PUBLISHED_TOKENS
+from validation.expert_case import CUT_ON_LANES
+from validation.experts import activations
+from validation.experts.case import ExpertCase
+from validation.experts.recipes import Routing, Values, Weights, find
+from validation.experts.sampling import PREDICTED, work
+from validation.record.recordable.seam import Checks
+
+#: Checks that compare with a bound.
+BOUNDED = ("gate", "up", "down", "bound", "baseline bound")
+TIMED = ("timed new", "timed old")
+#: Asked where a row's every step is finite.
+_STEPS = ("gate", "up", "h", "down", "bound", "self", "self bits")
+_BITS = ("bits", "bits of gate", "bits of up", "bits of h", "bits of the scales of h")
+_RAN = ("written", "guards", "witness", "images", "grouping", "ignored")
+_BASELINE_BITS = ("baseline bits", "baseline bits of h", "baseline bits of the scales of h")
+_PUBLISHED = ("published rms", "published worst row", "published rms ratio", "published worst row ratio")
+
+
+def asked(path: Path, case: ExpertCase, named: np.ndarray, card: bool) -> Checks:
+    """What a case is asked on a path.
+
+    named: bool [tokens, top], whether an id is an expert's; card: whether it ran on one.
+    """
+    recipe = find(case.recipe)
+    strays, some, large = not named.all(), bool(named.any()), work(case, int(named.sum())) > PREDICTED
+    needed = {"data", *_RAN, "repeat", *(f"shape {shape}" for shape in SHAPES), "lost x"}
+    other = "sm80" if path.tier == "sm75" else "sm75"
+    together: list[tuple[str, ...]] = [TIMED, (f"as {other}",)]
+    together += [("prediction",)] if card else []
+    if case.tokens > 1 and (card or work(case, case.pairs) <= CUT_ON_LANES):
+        needed.add("in parts")
+    if strays:
+        needed |= {"nobody's rows", "baseline refuses"}
+    else:
+        needed |= {f"baseline {name}" for name in _RAN} | set(_BASELINE_BITS)
+    if some:
+        needed |= set(_BITS)
+    if large:
+        together.append(("lost h", "lost out"))
+    else:
+        needed |= {"lost h", "lost out"}
+    if _broken(case, named):
+        needed.add("broken rows")
+    compared = [_STEPS]
+    if not strays:
+        compared.append(("baseline bound", *(_PUBLISHED if case.tokens >= PUBLISHED_TOKENS else ())))
+    # Where values may leave the range of float32 on the way, FP64 says nothing of a row, and none may be left.
+    if recipe.weights is Weights.EXTREMES or recipe.values is Values.BROKEN or recipe.routing is Routing.NOBODY:
+        together += compared
+    else:
+        needed |= {name for group in compared for name in group}
+    whole = int(named.sum()) * case.n
+    return Checks(frozenset(needed), tuple(together), frozenset(BOUNDED), "bits", whole)
+
+
+def _broken(case: ExpertCase, named: np.ndarray) -> bool:
+    """Whether a token that is not finite names an expert."""
+    if find(case.recipe).values is not Values.BROKEN:
+        return False
+    x = activations.draw(case.stream("x"), Values.BROKEN, case.tokens, case.n)
+    return bool((named & ~np.isfinite(x).all(axis=1)[:, None]).any())
