@@ -22,12 +22,12 @@ def kernels(tmp_path: Path) -> Path:
     return tmp_path
 
 
-#: Shows that a header is right, in tests and alone; no run launches it.
-ALONE = "block_decode.cu"
+#: Kernels of no path: one shows that a header is right, the other compares the bytes of elastic memory.
+ALONE = ("block_decode.cu", "compare_bytes.cu")
 
 
 def test_every_file_reaches_some_path() -> None:
-    used = {name for path in PATHS.values() for name in of_path(path).files} | set(included(ALONE))
+    used = {name for path in PATHS.values() for name in of_path(path).files} | {name for alone in ALONE for name in included(alone)}
     assert used == set(source_digests())
     assert {f"include/{file.name}" for file in iter_include()} <= used
 
