@@ -1,5 +1,5 @@
-"""Which path computes a layer of experts, and in which work shape: switches, gate and compiler as for every operation, then
-whether the layer is one that the path covers, then the probe of the device.
+"""Which path computes a layer of experts, and in which work shape: switches, gate and compiler as for every
+operation, then whether the layer is one that the path covers, then the probe of the device.
 
 Nothing is refused silently: what goes to the baseline says why, and so does a format that stays at the small shape.
 """

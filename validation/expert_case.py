@@ -1,4 +1,5 @@
-"""Runs one case of an expert path: path, path again in other orders, bits, three steps against FP64, baseline, verdict."""
+"""Runs one case of an expert path: path, path again in other orders, bits, three steps against FP64, baseline,
+verdict."""
 
 from __future__ import annotations
 
@@ -144,7 +145,8 @@ def _again(
     data: Inputs,
     out: np.ndarray,
 ) -> list[Check]:
-    """The path once more: its tokens in another order, in every work shape, and in two parts. Every pair keeps its bits."""
+    """The path once more: its tokens in another order, in every work shape, and in two parts. Every pair keeps its
+    bits."""
     other = settings.twin or executor
     order = case.stream("repeat").permutation(case.tokens)
     turned = operation.run(other, path, data.tokens(order), None, False).out

@@ -10,8 +10,8 @@ from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS
 from validation import kinds
-from validation.experts import plan as expert_plan
 from validation.cases import Case
+from validation.experts import plan as expert_plan
 from validation.experts.case import AnyCase, ExpertCase
 from validation.pools import EDGE_WIDTHS
 from validation.recipes import of_operation

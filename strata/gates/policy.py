@@ -24,8 +24,9 @@ class Rule:
 @dataclass(frozen=True)
 class Policy:
     """rules: by tier; a tier without one needs no record. baselines: operations that need none although their tiers
-    have a rule, because they are what serves where nothing is proved; recorded: those that a record can hold. required: (context, queries) of the cases of `recipe` that
-    a record must hold for a path, whatever else was planned."""
+    have a rule, because they are what serves where nothing is proved; recorded: those that a record can hold.
+    required: (context, queries) of the cases of `recipe` that a record must hold for a path, whatever else was
+    planned."""
 
     rules: Mapping[str, Rule]
     recipe: str = "signed_decades"

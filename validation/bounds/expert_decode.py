@@ -1,8 +1,8 @@
 """How far the decode-width kernel may be from FP64 on its own codes, per element (U = 2**-24).
 
-Its integer sums are exact, truncation included, so FP64 forms the same ones. A group's term is `fl(d d_x) sum`, off by U of
-itself; each of 32 lanes adds its groups by fma, off by U of every partial sum; then 31 additions, off by U of each
-result. All to first order, raised by CROSS, with the floor of `bounds.experts` for what is subnormal.
+Its integer sums are exact, truncation included, so FP64 forms the same ones. A group's term is `fl(d d_x) sum`, off
+by U of itself; each of 32 lanes adds its groups by fma, off by U of every partial sum; then 31 additions, off by U of
+each result. All to first order, raised by CROSS, with the floor of `bounds.experts` for what is subnormal.
 
 Scales of codes are binary16: the ends of their interval are rounded to it, which keeps their order.
 """

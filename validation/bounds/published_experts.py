@@ -1,9 +1,9 @@
 """The limits of the published expert test, asked where it would ask them; the derived bounds are far below.
 
-`prefill_fused_iq_test` compares with the rounded model (relative RMS at most 2e-3, worst row, largest error over the largest
-value, at most 3e-2) and with FP64 on the float32 tokens, where the path may be 1.5 times as far in RMS and twice as
-far in the worst row as the kernel it replaces. A healthy path is 2.4e-7 from the rounded model where no code of h lies on
-a tie, and about 5e-5 where a few do: the figure 4.811e-05 is one of these.
+`prefill_fused_iq_test` compares with the rounded model (relative RMS at most 2e-3, worst row, largest error over the
+largest value, at most 3e-2) and with FP64 on the float32 tokens, where the path may be 1.5 times as far in RMS and
+twice as far in the worst row as the kernel it replaces. A healthy path is 2.4e-7 from the rounded model where no code
+of h lies on a tie, and about 5e-5 where a few do: the figure 4.811e-05 is one of these.
 """
 
 from __future__ import annotations

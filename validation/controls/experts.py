@@ -22,9 +22,9 @@ from validation.attention_case import Memo
 from validation.controls.control import Control
 from validation.controls.stand_in import StubExecutor, witness
 from validation.experts import stand_in
-from validation.experts.arithmetic import MMQ
+from validation.experts.arithmetic import FUSED, MMQ, Arithmetic
 from validation.experts.case import ExpertCase
-from validation.experts.inputs import Inputs
+from validation.experts.inputs import Inputs, build
 from validation.experts.operation import ExpertOperation, Outcome
 from validation.findings import Findings
 from validation.reference import combine as combine_reference
@@ -63,7 +63,7 @@ _kept = _Kept()
 _memo = Memo()
 
 
-def _kernel(wrong: Wrong | None = None, arithmetic: Any = stand_in.FUSED) -> ExpertOperation:
+def _kernel(wrong: Wrong | None = None, arithmetic: Arithmetic = FUSED) -> ExpertOperation:
     """A stand-in whose results are kept, with a fault."""
     calls: list[int] = []
     usual = stand_in.kernel(shapes=SHAPES)
@@ -200,6 +200,21 @@ def _swapped(x: np.ndarray) -> np.ndarray:
     return x
 
 
+def _lost(stage: int) -> Wrong:
+    """One stage's count of what is not finite as 0."""
+
+    def change(made: Outcome, inputs: Inputs) -> Any:
+        assert made.lost is not None
+        return tuple(0 if index == stage else count for index, count in enumerate(made.lost))
+
+    return _with(lost=change)
+
+
+def _minus(made: Outcome, inputs: Inputs) -> np.ndarray:
+    """-0 in the rows of ids that name nobody."""
+    return np.where(inputs.named[..., None], made.out, np.float32(-0.0))
+
+
 #: fault, the check that must refuse it, case, what is wrong.
 ROWS: tuple[tuple[str, str, ExpertCase, Wrong], ...] = (
     ("zeros", "bound", CASE, _set(np.s_[:], 0)),
@@ -234,10 +249,10 @@ ROWS: tuple[tuple[str, str, ExpertCase, Wrong], ...] = (
     ("rows of other tokens", "grouping", CASE, _grouping(source=_swapped)),
     ("first rows shifted", "grouping", CASE, _grouping(offsets=lambda at: np.roll(at, 1))),
     ("ignored pairs not counted", "ignored", STRAY, _with(ignored=lambda made, inputs: 0)),
-    ("rows of nobody -0", "nobody's rows", STRAY, _with(out=lambda made, inputs: np.where(inputs.named[..., None], made.out, np.float32(-0.0)))),
+    ("rows of nobody -0", "nobody's rows", STRAY, _with(out=_minus)),
     ("broken tokens give zeros", "broken rows", BROKEN, _with(out=lambda made, inputs: np.nan_to_num(made.out))),
-    ("broken blocks not counted", "lost x", BROKEN, _with(lost=lambda made, inputs: (0, *made.lost[1:]))),
-    ("broken h not counted", "lost h", BROKEN, _with(lost=lambda made, inputs: (made.lost[0], 0, made.lost[2]))),
+    ("broken blocks not counted", "lost x", BROKEN, _lost(0)),
+    ("broken h not counted", "lost h", BROKEN, _lost(1)),
 )  # fmt: skip
 
 
@@ -275,7 +290,7 @@ def _tiers() -> str:
 def _soft() -> str:
     """Inputs whose experts are all the same."""
     memo = Memo()
-    data: Inputs = memo.get("expert inputs", (CASE, PATH.mode), lambda: expert_case.made.build(CASE, PATH.mode))
+    data: Inputs = memo.get("expert inputs", (CASE, PATH.mode), lambda: build(CASE, PATH.mode))
     data.blobs[:] = data.blobs[:1]
     return _said(expert_case.run(CASE, PATH, LANES, Settings(), memo, {"expert_fused": _kernel()}), "data")
 

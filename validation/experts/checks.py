@@ -120,8 +120,8 @@ def nobody(inputs: Inputs, got: Outcome) -> list[Check]:
 
 
 def finite(inputs: Inputs, got: Outcome, want: Bits, whole: bool) -> list[Check]:
-    """Tokens that are not finite give rows of NaN, are counted, and no other row is touched. whole: whether `want` are the
-    bits of all pairs that name an expert; else h and out are not counted here."""
+    """Tokens that are not finite give rows of NaN, are counted, and no other row is touched. whole: whether `want`
+    are the bits of all pairs that name an expert; else h and out are not counted here."""
     broken = inputs.named & ~np.isfinite(inputs.x).all(axis=1)[:, None]
     found = []
     if broken.any():

@@ -36,8 +36,8 @@ class Bits:
 
 @dataclass(frozen=True)
 class Model:
-    """FP64 of some pairs, float64 [p, n] each. rounded: x and h in int8, with how far the path may be from it; unrounded:
-    nothing quantised."""
+    """FP64 of some pairs, float64 [p, n] each. rounded: x and h in int8, with how far the path may be from it;
+    unrounded: nothing quantised."""
 
     pairs: np.ndarray
     rounded: Bounded

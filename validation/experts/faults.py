@@ -1,4 +1,4 @@
-"""Known faults of expert kernels, what usual limits say of each, and what this project says: `python -m validation faults`.
+"""Known faults of expert kernels, what usual limits say of each, and what this project says.
 
 Every fault is a mutation of the exact-bit model, on one expert of the real geometry and random tokens, held against the
 rounded model in FP64. Usual limits are those of two published tests: relative RMS 2e-3 with 3e-2 in the worst row, and
@@ -171,9 +171,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
     wrong = [row for row in found if not right(row)]
     through = [row for row in found if PASSES in row.usual and row.verdict == CAUGHT]
     console.print(
-        f"{len(found)} rows, worst: largest error of a row over its largest value; differ: outputs with other bits. "
+        f"{len(found)} rows; worst: a row's largest error over its largest value; differ: outputs with other bits. "
         f"{sum(row.verdict == CAUGHT for row in found)} caught, "
-        f"{sum(row.verdict == LEGAL for row in found)} legal; of those caught the usual limits let {len(through)} through."
+        f"{sum(row.verdict == LEGAL for row in found)} legal; of those caught usual limits let {len(through)} pass."
     )
     for row in wrong:
         console.print(f"{row.name} on {row.pair}: {row.verdict or 'nothing'}, which it should not be", style="red")

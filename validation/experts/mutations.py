@@ -162,7 +162,8 @@ class Truncating(Machine):
 
     def run(self, forms: tuple[str, str], parts: tuple[Array, Array, Array], n: int, ff: int, x: Array) -> Rows:
         sides = zip((forms[0], forms[0], forms[1]), parts, (ff, ff, n), strict=True)
-        return decode.expert(*(decode.matrix(*side) for side in sides), decode.quantise(x))
+        gate, up, down = (decode.matrix(*side) for side in sides)
+        return decode.expert(gate, up, down, decode.quantise(x))
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,30 @@ def test_scales_are_binary16(checked: LanesExecutor) -> None:
     assert np.isfinite(got.rows[3]).all() == np.isfinite(model(data).out[3]).all()
 
 
+def test_quantised_rows(checked: LanesExecutor) -> None:
+    """Codes and scales themselves, of every size: where d is subnormal it may be too small for its block by half."""
+    stream = Stream.of(9, "sizes")
+    exponent = np.repeat(stream.child("exponent").below(275, (60, 2)) - 149, 32, axis=1)
+    x = np.ldexp(stream.child("x").normals((60, 64)), exponent.astype(np.int32))
+    x[0, :32] = np.ldexp(np.float32(190), -149)
+    x[1, 40], x[2, 3] = np.nan, -np.inf
+    source = checked.array(x, "x")
+    codes, scales = checked.empty(x.shape, np.int8), checked.empty((60, 2), np.uint16)
+    lost = checked.array(np.zeros(1, np.int32), "lost")
+    sizes = (np.int32(60), np.int32(64))
+    kernel = expert_decode.pass_kernel("expert_decode_quantise")
+    checked.launch(kernel, (-(-60 // 8), 1, 1), (source, codes, scales, lost, *sizes))
+    want = reference.quantise(x)
+    assert np.array_equal(codes.host(), want.q)
+    assert np.array_equal(bits(scales.host().view(np.float16).astype(np.float32)), bits(want.scale))
+    assert int(lost.host()[0]) == want.lost
+    assert want.q[0, 0] == 127
+    assert (want.scale == 0).any()
+    assert np.isinf(want.scale).any()
+    assert codes.guards_intact()
+    assert scales.guards_intact()
+
+
 def test_what_is_not_finite_spoils_its_rows_and_is_counted(checked: LanesExecutor) -> None:
     data = draw(MODE, 6, 5, 3, 2, SMALL)
     clean = run(checked, data)

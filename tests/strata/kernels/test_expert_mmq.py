@@ -133,6 +133,31 @@ def test_codes_round_ties_away_from_zero(checked: LanesExecutor) -> None:
     assert_bits(run(checked, data), model(data))
 
 
+@pytest.mark.parametrize("width", [64, 128, 192])
+def test_quantised_rows(checked: LanesExecutor, width: int) -> None:
+    """Blocks of 128 values, those of all rows together, with zeros behind the end of a row; one row a pair."""
+    stream = Stream.of(9, "sizes", width)
+    exponent = np.repeat(stream.child("exponent").below(275, (11, width // 32)) - 149, 32, axis=1)
+    x = np.ldexp(stream.child("x").normals((11, width)), exponent.astype(np.int32))
+    x[1, 40], x[2, 3] = np.nan, -np.inf
+    pairs = stream.child("pairs").permutation(33).astype(np.int32)
+    blocks = -(-width // expert_mmq.BLOCK)
+    out = checked.empty((blocks, 33, expert_mmq.BLOCK_BYTES), np.uint8)
+    lost = checked.array(np.zeros(1, np.int32), "lost")
+    sizes = (np.int32(33), np.int32(width), np.int32(3))
+    args = (checked.array(x, "x"), checked.array(pairs, "pairs"), out, lost, *sizes)
+    checked.launch(expert_mmq.pass_kernel("expert_mmq_quantise"), (-(-33 * blocks // 8), 1, 1), args)
+    want = reference.quantise(x)
+    codes, scales = np.zeros((33, blocks * 128), np.int8), np.zeros((33, blocks * 4), np.float32)
+    codes[:, :width], scales[:, : width // 32] = want.q[pairs // 3], want.scale[pairs // 3]
+    got = out.host()
+    assert np.array_equal(got[..., 16:].view(np.int8), codes.reshape(33, blocks, 128).transpose(1, 0, 2))
+    held = np.ascontiguousarray(got[..., :16]).view(np.float32)
+    assert np.array_equal(bits(held), bits(scales.reshape(33, blocks, 4).transpose(1, 0, 2)))
+    assert int(lost.host()[0]) == want.lost == 2
+    assert out.guards_intact()
+
+
 def test_tiny_and_zero_blocks_count_as_zeros(checked: LanesExecutor) -> None:
     data = draw(MODE, 7, 4, 2, 2, Geometry(256, 64))
     x = data.x

@@ -56,7 +56,8 @@ def test_exact_bits_stay_within_every_step(arithmetic: Arithmetic, recipe: str, 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 40), st.sampled_from([1, 2]))
 def test_a_product_s_bound_is_of_its_own_roundings(seed: int, per_block: int) -> None:
-    """One block: at most the first-order sum, two roundings of the term (three with two scales), and nothing of zeros."""
+    """One block: at most the first-order sum, two roundings of the term (three with two scales), and nothing of
+    zeros."""
     rng = np.random.default_rng(seed)
     w = Weights(
         rng.integers(-127, 128, (5, BLOCK)).astype(np.int8),
