@@ -29,8 +29,13 @@ TIMED = ((2048, 512, 10), (4864, 512, 10))
 #: The pair that is timed.
 TIMED_MODE = "iq3_xxs/iq4_nl"
 
+#: Tokens, experts and ranks of a case with more experts than a warp has lanes and more pairs than a block has threads.
+MANY = (104, 40, 10)
+
 
 def _small(recipe: str, seed: int) -> ExpertCase:
+    if recipe == "experts_many":
+        return ExpertCase(recipe, seed, *MANY, _N, 64)
     if RECIPES[recipe].routing is Routing.EDGES:
         return ExpertCase(recipe, seed, edge_tokens(_EXPERTS + 1, 1), _EXPERTS + 1, 1, _N, _FF)
     return ExpertCase(recipe, seed, _TOKENS, _EXPERTS, _TOP, _N, _FF)

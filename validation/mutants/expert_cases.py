@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from strata.kernels.paths import Path
 from validation.experts.case import ExpertCase
+from validation.experts.plan import MANY
 from validation.experts.recipes import RECIPES, Routing
 from validation.experts.routing import edge_tokens
 from validation.runner import Job
@@ -21,8 +22,6 @@ _N, _FF = 512, 192
 _TOKENS, _EXPERTS, _TOP = 9, 7, 3
 #: Experts of the tiles' edges: counts of 0, 1, 63, 64, 65 and 127.
 _EDGES = 6
-#: More experts than a warp has lanes, more pairs than a block of threads takes at once.
-_MANY = (104, 40, 10)
 
 
 def cases(seed: int) -> list[ExpertCase]:
@@ -32,7 +31,7 @@ def cases(seed: int) -> list[ExpertCase]:
         if recipe.routing is Routing.EDGES:
             made.append(ExpertCase(name, seed, edge_tokens(_EDGES, 1), _EDGES, 1, 256, 64))
         elif name == "experts_many":
-            made.append(ExpertCase(name, seed, *_MANY, 256, 64))
+            made.append(ExpertCase(name, seed, *MANY, 256, 64))
         else:
             made.append(ExpertCase(name, seed, _TOKENS, _EXPERTS, _TOP, _N, _FF))
     return made

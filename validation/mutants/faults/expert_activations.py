@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from validation.mutants.mutant import Mutant
+from validation.mutants.mutant import Edit, Mutant
 
 ACTIVATION = "strata/kernels/include/activation.cuh"
 SWIGLU = "strata/kernels/include/swiglu.cuh"
@@ -15,14 +15,19 @@ MMQ = "expert_mmq/iq3_xxs/iq4_nl/sm75"
 DECODE = "expert_decode/iq3_xxs/iq4_nl/simt"
 
 
-def _quantise(name: str, old: str, new: str, why: str, *recipes: str, path: str = FUSED) -> Mutant:
-    return Mutant(f"activation-{name}", ACTIVATION, old, new, why, path, recipes or ("experts_plain",))
+def _quantise(
+    name: str, old: str, new: str, why: str, *recipes: str, path: str = FUSED, also: tuple[Edit, ...] = ()
+) -> Mutant:
+    return Mutant(f"activation-{name}", ACTIVATION, old, new, why, path, recipes or ("experts_plain",), also)
 
 
-def _swiglu(name: str, old: str, new: str, why: str, *recipes: str) -> Mutant:
-    return Mutant(f"swiglu-{name}", SWIGLU, old, new, why, DECODE, recipes or ("experts_plain",))
+def _swiglu(name: str, old: str, new: str, why: str, *recipes: str, also: tuple[Edit, ...] = ()) -> Mutant:
+    return Mutant(f"swiglu-{name}", SWIGLU, old, new, why, DECODE, recipes or ("experts_plain",), also)
 
 
+#: Half precision is no part of these headers.
+_HALF = (Edit(ACTIVATION, '#include "vocabulary.cuh"', '#include "ptx.cuh"'),)
+_SWIGLU_HALF = (Edit(SWIGLU, '#include "exp2.cuh"', '#include "exp2.cuh"\n#include "ptx.cuh"'),)
 _CODE = "__float2int_rn(__fmul_rn(v, scale.inverse))"
 _D = "return {inverse, __fdiv_rn(amax, 127.0f), true};"
 _H = "__fmul_rn(__fdiv_rn(gate, __fadd_rn(1.0f, e)), up)"
@@ -30,12 +35,11 @@ _NO_NUMBER = "return {0.0f, bits_to_float(kNotANumber), false};"
 
 _QUANTISE = (
     _quantise("truncates", _CODE, _CODE.replace("_rn(__", "_rz(__"), "Codes are cut, not rounded."),
-    _quantise("rounds-down", _CODE, _CODE.replace("_rn(__", "_rd(__"), "Codes are rounded down."),
-    _quantise("ties-away", _CODE, "static_cast<int>(__fadd_rn(fabsf(__fmul_rn(v, scale.inverse)), 0.5f)) * (v < 0.0f ? -1 : 1)", "Ties are rounded away from zero, not to even.", "experts_ties"),
+    _quantise("ties-away", _CODE, "static_cast<int>(__fadd_rn(__fmul_rn(v, scale.inverse), v < 0.0f ? -0.5f : 0.5f))", "Ties are rounded away from zero, not to even.", "experts_ties"),
     _quantise("division", _CODE, "__float2int_rn(__fdiv_rn(v, scale.d))", "Codes are v / d, not v times 127 / amax: another value where a tie is near.", "experts_ties", "experts_outliers"),
     _quantise("d-is-reciprocal", _D, "return {inverse, __fdiv_rn(1.0f, inverse), true};", "d is 1 / inverse, not amax / 127: a bit off.", "experts_decades"),
     _quantise("d-by-multiplication", _D, "return {inverse, __fmul_rn(amax, 1.0f / 127.0f), true};", "d is amax times the reciprocal of 127: a bit off.", "experts_decades"),
-    _quantise("d-in-half", _D, "return {inverse, half_value(half_bits(__fdiv_rn(amax, 127.0f))), true};", "Scales of activations are rounded to half precision."),
+    _quantise("d-in-half", _D, "return {inverse, half_value(half_bits(__fdiv_rn(amax, 127.0f))), true};", "Scales of activations are rounded to half precision.", also=_HALF),
     _quantise("largest-128", "inverse = __fdiv_rn(127.0f, amax);", "inverse = __fdiv_rn(128.0f, amax);", "The largest code is 128, which is -128."),
     _quantise("minus-128", _D, "return {-inverse, __fdiv_rn(-amax, 127.0f), true};", "Codes and scales have the other sign, as in a signed convention: the same values, other codes."),
     _quantise("positive-alone", "return float_to_bits(v) & 0x7fffffffu;", "return float_to_bits(v) >> 31 ? 0u : float_to_bits(v);", "Negative values do not join amax."),
@@ -50,7 +54,7 @@ _QUANTISE = (
     _quantise("subnormal-flushed", "amax = bits_to_float(largest)", "amax = bits_to_float(largest < 0x03000000u ? 0 : largest)", "Blocks below 2^-121 and a little more count as zeros.", "experts_tiny"),
     _quantise("codes-crossed", "activation_code(v.y, scale) << 8 | activation_code(v.z, scale) << 16", "activation_code(v.z, scale) << 8 | activation_code(v.y, scale) << 16", "The second and the third of four codes change places."),
     _quantise("code-unmasked", "__fmul_rn(v, scale.inverse))) & 255u;", "__fmul_rn(v, scale.inverse)));", "Negative codes spill over the bytes beside them."),
-    _quantise("two-scales", _CODE, "__float2int_rn(__fmul_rn(v, half_value(half_bits(scale.inverse))))", "The reciprocal is rounded to half precision.", path=PAIRS_OF_SCALES),
+    _quantise("two-scales", _CODE, "__float2int_rn(__fmul_rn(v, half_value(half_bits(scale.inverse))))", "The reciprocal is rounded to half precision.", path=PAIRS_OF_SCALES, also=_HALF),
 )
 
 _SWIGLU = (
@@ -65,7 +69,7 @@ _SWIGLU = (
     _swiglu("no-gate", _H, "__fmul_rn(__fdiv_rn(1.0f, __fadd_rn(1.0f, e)), up)", "The sigmoid stands in place of gate times it."),
     _swiglu("clamped", "const float e = exp2_fma(", "if (gate < -20.0f) return 0.0f;\n  const float e = exp2_fma(", "Gates below -20 give zeros.", "experts_decades"),
     _swiglu("nan-hidden", "const float e = exp2_fma(", "if (gate != gate) return 0.0f;\n  const float e = exp2_fma(", "A gate that is NaN gives zero.", "experts_broken"),
-    _swiglu("half", _H, "half_value(half_bits(" + _H + "))", "h is rounded to half precision before it is quantised."),
+    _swiglu("half", _H, "half_value(half_bits(" + _H + "))", "h is rounded to half precision before it is quantised.", also=_SWIGLU_HALF),
 )
 
 
