@@ -25,7 +25,9 @@ def logits(case: ExpertCase) -> np.ndarray:
     if kind == "equal":
         x = np.broadcast_to(stream.child("level").normals((case.tokens, 1), 2), shape).copy()
     elif kind == "ties":
-        x = (stream.child("level").below(_LEVELS, shape) - _LEVELS // 2).astype(np.float32)
+        level = stream.child("level").below(_LEVELS, shape) - _LEVELS // 2
+        level[1::2] -= _LEVELS // 2  # here zeros are the largest, and both signs of them compete
+        x = level.astype(np.float32)
         negative = stream.child("zero").below(2, shape) == 0
         x = np.where((x == 0) & negative, np.float32(-0.0), x)
     elif kind == "close":  # a float32 step apart: the exponentials of two may be equal, the logits are not
