@@ -13,6 +13,8 @@ from validation.experts.case import ExpertCase
 _BROKEN = np.array([0x7FC00000, 0xFFC00001, 0x7F800000, 0xFF800000], np.uint32)
 #: Levels that logits of ties take.
 _LEVELS = 5
+#: One column in so many of a sum without a shared expert holds -0 in every row.
+_ZERO = 7
 #: One token in so many has no shared expert's share, its gate being far below zero.
 _SHUT = 4
 
@@ -69,6 +71,7 @@ def sums(case: ExpertCase) -> Sums:
     weights = _weights(stream, case)
     kind = case.recipe.removeprefix("combine_")
     if kind == "alone":
+        rows[..., ::_ZERO] = np.float32(-0.0)  # whose sum is +0
         return Sums(rows, weights, None, None)
     if kind == "cancelling" and case.top > 1:
         rows[:, 0] *= np.float32(1 << 20)
