@@ -39,7 +39,7 @@ _PRODUCT = (
     _mmq("last-group-of-step", "for (int j = 0; j < end; ++j) {", "for (int j = 0; j < (end == 4 * STAGED ? end : end - 1); ++j) {", "The last group of a step that is not full is left out."),
     _mmq("columns-by-32", "if (p * 32 + my_columns < columns) {", "if (p * 32 + 32 <= columns) {", "Columns beyond whole pieces of 32 keep zeros.", "experts_edges"),
     _mmq("column-past-end", _LEAVE, "if (column > columns) continue;", "The row behind a group is written as well: another expert's, or none.", "experts_edges"),
-    _mmq("last-column-missing", _LEAVE, "if (column >= columns && columns > 1 || column + 1 == columns && columns > 1) continue;", "The last pair of a group is not written.", "experts_edges"),
+    _mmq("last-column-missing", _LEAVE, "if (column >= columns - (columns > 1)) continue;", "The last pair of a group is not written.", "experts_edges"),
     _mmq("scale-of-row-g", "my_rows + m * 16 + half * 8 + g);\n        }", "my_rows + m * 16 + g);\n        }", "Rows g + 8 of a fragment take the scales of rows g."),
     _mmq("scale-over-tile", "b_scale[n][c] = activations.ld<float>(block + (p * 32 + my_columns + n * 8 + 2 * t + c)", "b_scale[n][c] = activations.ld<float>(block + (p * 32 + my_columns + n * 8 + 2 * t)", "Two columns of a lane share a scale."),
     _mmq("scale-of-tile", "(p * 32 + my_columns + n * 8 + 2 * t + c) * kBlockBytes + inside * 4);", "(p * 32 + my_columns) * kBlockBytes + inside * 4);", "One scale is taken for all columns of a tile."),
