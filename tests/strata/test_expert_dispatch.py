@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from strata.device import LANES, PINNED_ARCHS, Device
-from strata.expert_dispatch import Layer, serve_layer, uncovered
+from strata.dispatch import Gate
+from strata.expert_dispatch import Layer, ServedLayer, serve_layer, uncovered
 from strata.gates.gate import Decision
 from strata.kernels.expert_fused import SHAPES
 from strata.kernels.expert_probe import LARGE, SMALL, Probed
@@ -33,11 +36,18 @@ def passes(form: str, shape: int) -> Probed:
 
 
 def served(
-    layer: Layer = LAYER, device: Device = H200, values: dict[str, str] | None = None, **given: object
-) -> object:
-    gate = given.get("gate", open_gate)
-    tried = given.get("tried", passes)
-    return serve_layer(layer, device, Switches(ON if values is None else values), gate, tried)  # type: ignore[arg-type]
+    layer: Layer = LAYER,
+    device: Device = H200,
+    values: dict[str, str] | None = None,
+    gate: Gate = open_gate,
+    tried: Callable[[str, int], Probed] = passes,
+) -> ServedLayer:
+    return serve_layer(layer, device, Switches(ON if values is None else values), gate, tried)
+
+
+def operation(got: ServedLayer) -> str:
+    assert got.served.path is not None
+    return PATHS[got.served.path].operation
 
 
 @pytest.mark.parametrize("mode", EXPERT_MODES)
@@ -70,7 +80,7 @@ def test_switches_keep_the_baseline(device: Device, values: dict[str, str], said
 
 
 def test_on_newer_cards_the_switch_of_turing_is_not_needed() -> None:
-    assert PATHS[served(values={FUSED: "1"}).served.path].operation == "expert_fused"
+    assert operation(served(values={FUSED: "1"})) == "expert_fused"
 
 
 def test_the_gate_decides_last() -> None:
@@ -91,7 +101,7 @@ def test_the_gate_decides_last() -> None:
         ({"top": 65}, "65 a token"),
     ],
 )
-def test_layers_that_are_not_covered_go_to_the_baseline(change: dict[str, int], said: str) -> None:
+def test_layers_that_are_not_covered_go_to_the_baseline(change: dict[str, Any], said: str) -> None:
     layer = replace(LAYER, **change)
     assert said in uncovered(layer)
     got = served(layer)
@@ -142,11 +152,12 @@ def test_on_turing_the_large_shape_is_taken_format_by_format() -> None:
 def test_a_tile_is_forced_on_newer_cards_alone(tile: str) -> None:
     values = {**ON, FUSED_TILE: tile}
     forced = served(values=values).shapes
+    assert forced is not None
     assert {SHAPES[shape][1] for shape in forced} == {int(tile)}
     assert served(device=T4, values=values).shapes == (SMALL, SMALL)
 
 
 def test_the_cpu_has_the_baseline() -> None:
     got = served(device=LANES)
-    assert PATHS[got.served.path].operation == "expert_mmq"
+    assert operation(got) == "expert_mmq"
     assert "no card" in got.served.reason

@@ -17,6 +17,12 @@ SOAKED = ("prompt_attention", "decode_attention", "kv_pack")
 MEETINGS = len(soak_plan.CYCLE) * len(RECIPES)
 
 
+def of(one: Job) -> Case:
+    """The attention or packing case of a job."""
+    assert isinstance(one.case, Case)
+    return one.case
+
+
 def _jobs(seed: int, count: int) -> list[Job]:
     return [soak_plan.job(seed, index) for index in range(count)]
 
@@ -39,7 +45,7 @@ def test_every_path_meets_every_recipe_of_its_operation() -> None:
 
 
 def test_every_size_occurs() -> None:
-    attention = [job.case for job in _jobs(1, MEETINGS) if job.path.operation != "kv_pack"]
+    attention = [of(job) for job in _jobs(1, MEETINGS) if job.path.operation != "kv_pack"]
     assert {case.page_size for case in attention} == set(soak_plan.PAGE_SIZES)
     assert {case.n_head_kv for case in attention} == set(soak_plan.KV_HEADS)
     assert {case.group for case in attention} == set(GROUPS)
@@ -51,7 +57,7 @@ def test_every_size_occurs() -> None:
 def test_the_checked_build_reaches_every_path_in_one_group() -> None:
     checked = [job for job in _jobs(1, soak_plan.CHECKED_EVERY * len(soak_plan.CYCLE)) if job.flavor == "checked"]
     assert {job.path.name for job in checked} == {path.name for path in PATHS.values() if path.operation in SOAKED}
-    attention = {job.case.group for job in checked if job.path.operation != "kv_pack"}
+    attention = {of(job).group for job in checked if job.path.operation != "kv_pack"}
     assert attention == {soak_plan.CHECKED_GROUP}
 
 

@@ -19,7 +19,7 @@ BITS = st.integers(0, (1 << 32) - 1)
 
 
 def single(bits: int) -> np.float32:
-    return np.array([bits], np.uint32).view(np.float32)[0]
+    return np.float32(np.array([bits], np.uint32).view(np.float32)[0])
 
 
 def rounded(exact: Fraction) -> np.float32:
