@@ -241,10 +241,13 @@ class Prepared:
         return witnesses
 
     def result(self, witnesses: list[Witness]) -> Routed:
-        """What a launch left, in the order of pairs."""
+        """What a launch left, in the order of pairs. Raises StrataError for a row that is not there."""
         experts, pairs = self.placed.experts, self.tokens * self.top
         ff = experts.geometry.ff
         slot = self.slot.host()
+        outside = np.flatnonzero((slot < -1) | (slot >= pairs))
+        if outside.size:
+            raise StrataError(f"the row of pair {outside[0]} is {slot[outside[0]]}, expected -1 to {pairs - 1}")
         named = slot >= 0
         of_pair = slot[named]
 

@@ -113,6 +113,10 @@ def _flip(out: np.ndarray) -> None:
     out.view(np.uint32)[-1, -1, -1] ^= 1
 
 
+def _for_nan(out: np.ndarray, value: float) -> np.ndarray:
+    return np.where(np.isnan(out), np.float32(value), out)
+
+
 def _poison(out: np.ndarray) -> None:
     out.view(np.uint32)[-1, -1, -1] = POISON_OUTPUT
 
@@ -251,6 +255,8 @@ ROWS: tuple[tuple[str, str, ExpertCase, Wrong], ...] = (
     ("ignored pairs not counted", "ignored", STRAY, _with(ignored=lambda made, inputs: 0)),
     ("rows of nobody -0", "nobody's rows", STRAY, _with(out=_minus)),
     ("broken tokens give zeros", "broken rows", BROKEN, _with(out=lambda made, inputs: np.nan_to_num(made.out))),
+    ("zeros where NaN is due", "bits", BROKEN, _with(out=lambda made, inputs: _for_nan(made.out, 0))),
+    ("infinities where NaN is due", "bits", BROKEN, _with(out=lambda made, inputs: _for_nan(made.out, np.inf))),
     ("broken blocks not counted", "lost x", BROKEN, _lost(0)),
     ("broken h not counted", "lost h", BROKEN, _lost(1)),
 )  # fmt: skip
