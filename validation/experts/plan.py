@@ -44,7 +44,8 @@ def _small(recipe: str, seed: int) -> ExpertCase:
 def _quick(seed: int) -> list[Planned]:
     """Every pair and tier on plain and on hostile data, every recipe in two pairs, ragged sizes, the real geometry."""
     every = [_small(name, seed) for name in ("experts_plain", "experts_decades", "experts_golden")]
-    others = [_small(name, seed) for name in RECIPES if name not in {case.recipe for case in every}]
+    left_out = {"experts_many", *(case.recipe for case in every)}  # the first is large, and of the standard profile
+    others = [_small(name, seed) for name in RECIPES if name not in left_out]
     ragged = [ExpertCase("experts_decades", seed, tokens, 5, 2, 512, 64) for tokens in _RAGGED]
     real = ExpertCase("experts_plain", seed, 3, 4, 2)
     return [
@@ -68,7 +69,8 @@ def _standard(seed: int) -> list[Planned]:
         for tokens, experts, top in TIMED
     ]
     again = [(case, None if own == _FUSED else modes, flavor, own) for case, modes, flavor, own in _quick(seed)]
-    return [*again, *published, *timed]
+    many = (_small("experts_many", seed), _SOME, "checked", None)
+    return [*again, many, *published, *timed]
 
 
 def _full(seed: int) -> list[Planned]:
