@@ -36,6 +36,7 @@ PATH = PATHS["expert_fused/iq3_xxs/iq4_nl/sm80"]
 #: Signed scales; ids that name nobody; tokens that are not finite.
 CASE = ExpertCase("experts_decades", 5, 5, 4, 2, 256, 64)
 STRAY, BROKEN = replace(CASE, recipe="experts_stray"), replace(CASE, recipe="experts_broken")
+REPEATED = replace(CASE, recipe="experts_repeated")
 SHAPES = (2, 4)
 
 #: Changes an outcome; call: the how-manyth run of the kernel it is, from 1 on.
@@ -199,6 +200,11 @@ def _none(made: Outcome, inputs: Inputs) -> list[Witness]:
     return []
 
 
+def _first_two_swapped(x: np.ndarray) -> np.ndarray:
+    x[[0, 1]] = x[[1, 0]]
+    return x
+
+
 def _swapped(x: np.ndarray) -> np.ndarray:
     x[[0, -1]] = x[[-1, 0]]
     return x
@@ -250,6 +256,8 @@ ROWS: tuple[tuple[str, str, ExpertCase, Wrong], ...] = (
     ("an up one step off", "bits of up", CASE, _with(up=_step)),
     ("rows of two pairs are one", "grouping", CASE, _grouping(slot=lambda slot: np.where(slot == 1, 0, slot))),
     ("rows beside their expert's", "grouping", CASE, _grouping(slot=lambda slot: slot[::-1])),
+    ("two pairs of a token share a row", "grouping", REPEATED, _grouping(slot=lambda slot: np.concatenate([slot[:1], slot[:1], slot[2:]]))),
+    ("pairs of a token swapped", "grouping", CASE, _grouping(slot=_first_two_swapped)),
     ("rows of other tokens", "grouping", CASE, _grouping(source=_swapped)),
     ("first rows shifted", "grouping", CASE, _grouping(offsets=lambda at: np.roll(at, 1))),
     ("ignored pairs not counted", "ignored", STRAY, _with(ignored=lambda made, inputs: 0)),

@@ -137,6 +137,13 @@ _DEVICE = (
     ),
     _fault("tiles-overlap", "row += ROWS, ++at", "row += ROWS - 1, ++at", "Tiles overlap by a row.", "experts_edges"),
     _fault(
+        "tile-begins-early",
+        "store(tiles + 2 * at + 1, first + row);",
+        "store(tiles + 2 * at + 1, first + row - (row > 0));",
+        "Tiles but a group's first begin one row early: the last row of full tiles is left out.",
+        "experts_edges",
+    ),
+    _fault(
         "tile-of-group-start",
         "store(tiles + 2 * at + 1, first + row);",
         "store(tiles + 2 * at + 1, first);",
