@@ -205,6 +205,11 @@ def _first_two_swapped(x: np.ndarray) -> np.ndarray:
     return x
 
 
+def _first_twice(x: np.ndarray) -> np.ndarray:
+    x[1] = x[0]
+    return x
+
+
 def _swapped(x: np.ndarray) -> np.ndarray:
     x[[0, -1]] = x[[-1, 0]]
     return x
@@ -256,7 +261,7 @@ ROWS: tuple[tuple[str, str, ExpertCase, Wrong], ...] = (
     ("an up one step off", "bits of up", CASE, _with(up=_step)),
     ("rows of two pairs are one", "grouping", CASE, _grouping(slot=lambda slot: np.where(slot == 1, 0, slot))),
     ("rows beside their expert's", "grouping", CASE, _grouping(slot=lambda slot: slot[::-1])),
-    ("two pairs of a token share a row", "grouping", REPEATED, _grouping(slot=lambda slot: np.concatenate([slot[:1], slot[:1], slot[2:]]))),
+    ("two pairs of a token share a row", "grouping", REPEATED, _grouping(slot=_first_twice)),
     ("pairs of a token swapped", "grouping", CASE, _grouping(slot=_first_two_swapped)),
     ("rows of other tokens", "grouping", CASE, _grouping(source=_swapped)),
     ("first rows shifted", "grouping", CASE, _grouping(offsets=lambda at: np.roll(at, 1))),

@@ -13,7 +13,7 @@ from validation.experts.case import ExpertCase
 _BROKEN = np.array([0x7FC00000, 0xFFC00001, 0x7F800000, 0xFF800000], np.uint32)
 #: Levels that logits of ties take.
 _LEVELS = 5
-#: One column in so many of a sum without a shared expert holds -0 in every row.
+#: One column in so many of a sum without a shared expert holds -0 in every row, and of a broken one infinity.
 _ZERO = 7
 #: One token in so many has no shared expert's share, its gate being far below zero.
 _SHUT = 4
@@ -84,6 +84,8 @@ def sums(case: ExpertCase) -> Sums:
         rows[place] = np.nan
         weights[-1, 0] = 0
         rows[-1, 0, :] = np.inf
+        rows[-1, 0, ::_ZERO] = 1  # where the infinity has a weight, and the output is one and no NaN
+        rows[-1, -1, ::_ZERO] = np.inf
     return Sums(rows, weights, shared, gate)
 
 
