@@ -342,7 +342,7 @@ def _around(recipe: str, operation: str, spoil: Spoiled | None, check: str) -> s
         return made if spoil is None else spoil(made)
 
     def combine(executor: Executor, *parts: Any) -> Combined:
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             out = combine_reference.combine_bits(*parts)
         made = Combined(out, int((~np.isfinite(out)).sum()), [witness(LANES, (1, 1, 1))], True)
         return made if spoil is None else spoil(made)
