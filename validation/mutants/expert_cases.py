@@ -20,8 +20,8 @@ from validation.runner import Job
 #: tile of weights that is not full in any work shape.
 _N, _FF = 512, 192
 _TOKENS, _EXPERTS, _TOP = 9, 7, 3
-#: Experts of the tiles' edges: counts of 0, 1, 63, 64, 65, 127 and 128.
-_EDGES = 7
+#: Experts of the tiles' edges: counts of 0, 1, 63, 64, 65, 127, 128 and 129: more than any tile has.
+_EDGES = 8
 
 
 def cases(seed: int) -> list[ExpertCase]:

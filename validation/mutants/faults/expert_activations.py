@@ -21,8 +21,9 @@ def _quantise(
     return Mutant(f"activation-{name}", ACTIVATION, old, new, why, path, recipes or ("experts_plain",), also)
 
 
+#: On a path whose scales of h are float32: half precision would hide a bit.
 def _swiglu(name: str, old: str, new: str, why: str, *recipes: str, also: tuple[Edit, ...] = ()) -> Mutant:
-    return Mutant(f"swiglu-{name}", SWIGLU, old, new, why, DECODE, recipes or ("experts_plain",), also)
+    return Mutant(f"swiglu-{name}", SWIGLU, old, new, why, MMQ, recipes or ("experts_plain",), also)
 
 
 #: Half precision is no part of these headers.
