@@ -119,8 +119,12 @@ def _refuses(name: str, path: Path, executor: Executor, operation: ExpertOperati
     try:
         operation.run(executor, path, data, None, False)
     except StrataError as error:
-        said = "names expert" in str(error)
-        return holds(name, said, f"it says {str(error)!r}, expected the id", {"said": str(error), "all_bits": True})
+        strays = data.ids[~data.named]
+        due = (f"names expert {int(strays[0])}, ", f"{strays.size} such ids")
+        said = all(part in str(error) for part in due)
+        return holds(
+            name, said, f"it says {str(error)!r}, expected {' and '.join(due)}", {"said": str(error), "all_bits": True}
+        )
     return holds(name, False, "ids that name nobody were taken")
 
 

@@ -1,9 +1,10 @@
 // One product of an expert layer, grouped by expert: gate and up with SwiGLU and int8 H, or down.
 //
 // A block takes WEIGHT_ROWS rows of an expert's weights and up to COLUMNS of its routed rows, and walks K in stages of
-// 64 values, a unit of activations. Each warp owns 16 FRAGMENTS rows, decodes them from the blob straight into the registers of the matrix
-// instruction, and multiplies them by all the columns; only activations are shared. What is computed, and in which
-// order, stands in expert_fused.py; nothing there depends on the sizes here.
+// 64 values, a unit of activations. Each warp owns 16 FRAGMENTS rows, decodes them straight into the registers of the
+// matrix instruction, and multiplies them by all the columns; only activations are shared. On sm80 the warp's blocks of
+// weights come to shared memory first, as they lie in the blob. What is computed, and in which order, stands in
+// expert_fused.py; nothing there depends on the sizes here.
 //
 // -D: TIER (75 or 80), FORMAT (include/expert_formats.cuh; IQ4_NL and Q2_0 make the down product, others gate and up),
 // WEIGHT_ROWS, COLUMNS, FRAGMENTS, STAGES, SHARED_BYTES (what the launch gives, checked below), MIN_BLOCKS,
@@ -29,11 +30,22 @@ constexpr i32 kStart = CONVERTS ? 0 : 0x4b400000;
 static_assert(COLUMNS % (8 * kTogether) == 0 && COLUMNS <= kThreads, "columns fill groups, and each has a thread");
 static_assert(kFeatures % kActivationBlock == 0, "blocks of h lie in one block of threads");
 
+// Weights in shared memory (sm80) come by chunks: four stages, 256 values, of each row in one of two buffers, or two
+// stages in one of three where the others would take more than 99 KiB.
+constexpr bool kStaged = TIER >= 80;
+constexpr int kChunk = FORMAT == TYPE_IQ4_NL && WEIGHT_ROWS == 256 ? 2 : 4, kBuffers = kChunk == 2 ? 3 : 2;
+constexpr int kChunkValues = kChunk * kUnitValues;
+constexpr int kChunkBytes = kChunkValues / Blocks<FORMAT>::values * Blocks<FORMAT>::bytes;
+constexpr int kWords = (kChunkBytes + 5) / 4;         // 4-byte words that it touches, at any even address
+constexpr int kRowWords = (kWords + 3) / 8 * 8 + 4;   // for the banks of eight rows
+constexpr int kWarpWords = 16 * FRAGMENTS * kRowWords;
+
 // Byte offsets of the arrays in shared memory. h takes the place of the stages once they are used up.
 struct Shape {
   static constexpr int codes = 0;
   static constexpr int scales = codes + STAGES * COLUMNS * kUnitValues;
-  static constexpr int stages = scales + STAGES * COLUMNS * 8;
+  static constexpr int weights = scales + STAGES * COLUMNS * 8;
+  static constexpr int stages = weights + (kStaged ? kBuffers * kWarps * kWarpWords * 4 : 0);
   static constexpr int h = kDown ? 0 : COLUMNS * kFeatureRow * 4;
   static constexpr int pairs = stages > h ? stages : h;
   static constexpr int grid = pairs + COLUMNS * 4;
@@ -106,6 +118,66 @@ struct Incoming {
 constexpr int kParts = Blocks<FORMAT>::values / 32, kStagesOfBlock = kParts / 2 > 0 ? kParts / 2 : 1;
 DEVICE int first_part(int stage) { return kParts > 2 ? 2 * (stage % kStagesOfBlock) : 0; }
 
+#if TIER >= 80
+// Weights of a warp on their way to shared memory, as they are, in aligned words: rows lie at even addresses, so a word
+// at either end may hold two bytes of a neighbour. Only words that reach over the blob's ends are taken by halves. A
+// part is 8 FRAGMENTS rows: those of gate and of up, or the lower and the upper rows of down.
+struct Weights {
+  static constexpr int rows = 8 * FRAGMENTS;
+  static constexpr int tail = kWords > 32 ? kWords - 32 : 0, tail_lanes = tail > 4 ? 8 : 4, tail_rows = 32 / tail_lanes;
+  static_assert(tail <= 8 && rows % tail_rows == 0, "rows of more than 40 words");
+  const u8* from;    // the lane's word of the first row of part 0
+  i64 apart;         // bytes from part 0 to part 1
+  const u8* edge;    // the blob's first byte for gate and up, its end for down
+  int lane, row_bytes;
+  int tail_from, tail_to;
+
+  MEMBER void begin(int lane_, const u8* first, i64 apart_, const u8* edge_, int row_bytes_) {
+    lane = lane_, row_bytes = row_bytes_, apart = apart_, edge = edge_;
+    from = first + 4 * lane;
+    const int word = 32 + lane % tail_lanes, row = lane / tail_lanes;
+    tail_from = row * row_bytes + 4 * word - 4 * lane;
+    tail_to = row * kRowWords + word;
+  }
+  // EDGE: whether the word may reach over the blob's end.
+  template <bool EDGE>
+  MEMBER void word(Shared<u8> to, int at, const u8* p) {
+    const u8* aligned = reinterpret_cast<const u8*>(reinterpret_cast<u64>(p) & ~static_cast<u64>(3));
+    if (EDGE && (kDown ? aligned + 4 > edge : aligned < edge)) {
+      if (!kDown) to.st<u16>(4 * at + 2, load<u16>(aligned + 2));
+      else if (aligned + 2 <= edge) to.st<u16>(4 * at, load<u16>(aligned));
+    } else {
+      cp_async<4>(to, 4 * at, aligned, true);
+    }
+  }
+  // left: values from the chunk on. FIRST: whether it is the rows' first.
+  template <bool FIRST>
+  MEMBER void start(Shared<u8> to, int part, int chunk, int left) {
+    const u8* p = from + part * apart + chunk * kChunkBytes;
+    const int words = left >= kChunkValues ? kWords : (left / Blocks<FORMAT>::values * Blocks<FORMAT>::bytes + 5) / 4;
+    const int at = part * rows * kRowWords;
+    if (lane < words) {
+#pragma unroll
+      for (int r = 0; r < rows; ++r) {
+        const int here = at + r * kRowWords + lane;
+        if (kDown ? r == rows - 1 : FIRST && r == 0) word<true>(to, here, p + r * row_bytes);
+        else word<false>(to, here, p + r * row_bytes);
+      }
+    }
+    if constexpr (tail > 0) {
+      if (32 + lane % tail_lanes < words) {
+#pragma unroll
+        for (int r = 0; r < rows; r += tail_rows) {
+          const int here = at + r * kRowWords + tail_to;
+          if (kDown && r == rows - tail_rows) word<true>(to, here, p + tail_from + r * row_bytes);
+          else word<false>(to, here, p + tail_from + r * row_bytes);
+        }
+      }
+    }
+  }
+};
+#endif
+
 struct Raw {   // a stage of weights as it lies in memory; rows g and g + 8 of each fragment
   Fragment<FORMAT> part[2][FRAGMENTS][2];
   MEMBER void fetch(const u8* const (&row)[FRAGMENTS][2], int stage, int t) {
@@ -118,7 +190,26 @@ struct Raw {   // a stage of weights as it lies in memory; rows g and g + 8 of e
         const u8* block = row[m][r] + at;
 #pragma unroll
         for (int i = 0; i < 2; ++i)
-          part[i][m][r] = kParts > 1 ? fetch_fragment<FORMAT>(block, s + i, t) : fetch_fragment<FORMAT>(block + i * Blocks<FORMAT>::bytes, 0, t);
+          part[i][m][r] = fetch_fragment<FORMAT>(
+              [&](int byte) { return load<u16>(block + byte + (kParts > 1 ? 0 : i * Blocks<FORMAT>::bytes)); },
+              kParts > 1 ? s + i : 0, t);
+      }
+  }
+  // first: the byte in `words` where the lane's row g of part 0 begins its chunk.
+  MEMBER void fetch(Shared<u8> words, int first, int stage, int t) {
+    const int s = first_part(stage);
+    const int block_of_chunk = kParts > 2 ? 0 : kParts == 2 ? stage % kChunk : 2 * (stage % kChunk);
+    const int block = first + block_of_chunk * Blocks<FORMAT>::bytes;
+#pragma unroll
+    for (int m = 0; m < FRAGMENTS; ++m)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int row = block + (kDown ? 16 * m + 8 * r : 8 * m + 8 * FRAGMENTS * r) * kRowWords * 4;
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          part[i][m][r] = fetch_fragment<FORMAT>(
+              [&](int byte) { return words.template ld<u16>(row + byte + (kParts > 1 ? 0 : i * Blocks<FORMAT>::bytes)); },
+              kParts > 1 ? s + i : 0, t);
       }
   }
 };
@@ -147,22 +238,27 @@ DEVICE float exact_float(i32 dot) {
   return CONVERTS ? __int2float_rn(dot) : __fsub_rn(bits_to_float(static_cast<u32>(dot)), bits_to_float(static_cast<u32>(kStart)));
 }
 
+struct Operands {   // a stage of kTogether tiles of activations
+  u32 b[kTogether][4];     // codes, 16 values a register
+  float4 d_x[kTogether];   // of columns 2t and 2t + 1, two blocks each
+  MEMBER void load(Shared<u8> codes, int code_at, Shared<float> scales, int scale_at, int first) {
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) {
+      ldmatrix_x4<false>(b[j], codes, code_at + 8 * (first + j) * kUnitValues);
+      d_x[j] = scales.template ld<float4>(scale_at + 8 * (first + j) * 2);
+    }
+  }
+};
+
 // acc += one stage of the tiles first .. first + kTogether - 1: the block of 32 at lower k, then the other. code_at,
 // scale_at: where the lane reads in tile 0.
-DEVICE void multiply(Sums& acc, const Decoded& w, Shared<u8> codes, int code_at, Shared<float> scales, int scale_at, int first) {
-  u32 b[kTogether][4];
-  float4 d_x[kTogether];   // of columns 2t and 2t + 1, two blocks each
-#pragma unroll
-  for (int j = 0; j < kTogether; ++j) {
-    ldmatrix_x4<false>(b[j], codes, code_at + 8 * (first + j) * kUnitValues);
-    d_x[j] = scales.template ld<float4>(scale_at + 8 * (first + j) * 2);
-  }
+DEVICE void multiply(Sums& acc, const Decoded& w, const Operands& x, int first) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     if constexpr (kScales == 1) {
       u32 part[kTogether][2];
 #pragma unroll
-      for (int j = 0; j < kTogether; ++j) part[j][0] = b[j][2 * i], part[j][1] = b[j][2 * i + 1];
+      for (int j = 0; j < kTogether; ++j) part[j][0] = x.b[j][2 * i], part[j][1] = x.b[j][2 * i + 1];
       i32 dot[FRAGMENTS][kTogether][4];
       dots_k32_s8(dot, w.a[i], part, kStart);
 #pragma unroll
@@ -171,7 +267,7 @@ DEVICE void multiply(Sums& acc, const Decoded& w, Shared<u8> codes, int code_at,
         for (int j = 0; j < kTogether; ++j)
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            const float d = e & 1 ? (i ? d_x[j].w : d_x[j].z) : (i ? d_x[j].y : d_x[j].x);
+            const float d = e & 1 ? (i ? x.d_x[j].w : x.d_x[j].z) : (i ? x.d_x[j].y : x.d_x[j].x);
             const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);
             acc[m][first + j][e] = __fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e]);
           }
@@ -181,7 +277,7 @@ DEVICE void multiply(Sums& acc, const Decoded& w, Shared<u8> codes, int code_at,
       for (int half = 0; half < 2; ++half) {
         u32 part[kTogether][1], a[FRAGMENTS][2];
 #pragma unroll
-        for (int j = 0; j < kTogether; ++j) part[j][0] = b[j][2 * i + half];
+        for (int j = 0; j < kTogether; ++j) part[j][0] = x.b[j][2 * i + half];
 #pragma unroll
         for (int m = 0; m < FRAGMENTS; ++m) a[m][0] = w.a[i][m][2 * half], a[m][1] = w.a[i][m][2 * half + 1];
         dots_k16_s8(dot[half], a, part, kStart);
@@ -192,7 +288,7 @@ DEVICE void multiply(Sums& acc, const Decoded& w, Shared<u8> codes, int code_at,
         for (int j = 0; j < kTogether; ++j)
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            const float d = e & 1 ? (i ? d_x[j].w : d_x[j].z) : (i ? d_x[j].y : d_x[j].x);
+            const float d = e & 1 ? (i ? x.d_x[j].w : x.d_x[j].z) : (i ? x.d_x[j].y : x.d_x[j].x);
             const float v = __fmul_rn(w.scale[i][m][e >> 1][0], exact_float(dot[0][m][j][e]));
             const float both = __fmaf_rn(w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1][m][j][e]), v);
             acc[m][first + j][e] = __fmaf_rn(d, both, acc[m][first + j][e]);
@@ -285,6 +381,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         i32* __restrict__ status, i64 down_at, i32 n, i32 ff, i32 top, i32 begin, i32 end) {
   const Shared<u8> codes = shared_array<u8>(Shape::codes, STAGES * COLUMNS * kUnitValues);
   const Shared<float> scales = shared_array<float>(Shape::scales, STAGES * COLUMNS * 2);
+  const Shared<u8> words = shared_array<u8>(Shape::weights, kStaged ? 4 * kBuffers * kWarps * kWarpWords : 0);
   const Shared<float> activated = shared_array<float>(0, Shape::h / 4);
   const Shared<i32> pair_of = shared_array<i32>(Shape::pairs, COLUMNS);
   const Shared<u32> grid = shared_array<u32>(Shape::grid, kGrid);
@@ -315,19 +412,30 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     // Rows of the weights. A warp past the last takes that one again, and stores nothing.
     const u8* rows[FRAGMENTS][2];
     const u8* blob = global_bytes(load(blobs + expert));
+    const int own = me.warp * 8 * FRAGMENTS;   // features, or half the rows
+    const int feature = block * kFeatures + own < ff ? block * kFeatures + own : ff - 8 * FRAGMENTS;
+    const int row = kDown ? block * WEIGHT_ROWS + 2 * own : feature;
+    const u8* first_row = blob + (kDown ? down_at : 0) + static_cast<i64>(row) * row_bytes;
+    const i64 apart = static_cast<i64>(kDown ? 8 * FRAGMENTS : ff) * row_bytes;
+#if TIER >= 80
+    Weights weights;
+    weights.begin(lane, first_row, apart, kDown ? blob + down_at + static_cast<i64>(n) * row_bytes : blob, row_bytes);
+    const u32 lowest = static_cast<u32>(reinterpret_cast<u64>(first_row)) + me.g * row_bytes;
+    const int words_base = kept(me.g * kRowWords * 4);
+    const auto buffer_at = [&](int chunk) { return (chunk % kBuffers * kWarps + me.warp) * kWarpWords * 4; };
+    // In the first two stages of a chunk, starts half of it.
+    const auto bring = [&](int stage) {
+      const int chunk = stage / kChunk, part = stage % kChunk;
+      if (part < 2 && chunk * kChunk < stages)
+        weights.start<false>(words.part(buffer_at(chunk), kWarpWords * 4), part, chunk, k - kChunkValues * chunk);
+    };
+#else
 #pragma unroll
-    for (int m = 0; m < FRAGMENTS; ++m) {
-      const int fragment = me.warp * FRAGMENTS + m;
-      if (kDown) {
-        const int row = block * WEIGHT_ROWS + 16 * fragment, inside = (row < n - 16 ? row : n - 16) + me.g;
-        rows[m][0] = blob + down_at + static_cast<i64>(inside) * row_bytes;
-        rows[m][1] = rows[m][0] + 8 * row_bytes;
-      } else {
-        const int row = block * kFeatures + 8 * fragment, inside = (row < ff - 8 ? row : ff - 8) + me.g;
-        rows[m][0] = blob + static_cast<i64>(inside) * row_bytes;
-        rows[m][1] = rows[m][0] + static_cast<i64>(ff) * row_bytes;
-      }
-    }
+    for (int m = 0; m < FRAGMENTS; ++m)
+#pragma unroll
+      for (int r = 0; r < 2; ++r)
+        rows[m][r] = first_row + ((kDown ? 16 * m + 8 * r : 8 * m + r * ff) + me.g) * static_cast<i64>(row_bytes);
+#endif
 
     const auto codes_at = [&](int stage) { return codes.part(stage % STAGES * COLUMNS * kUnitValues, COLUMNS * kUnitValues); };
     const auto scales_at = [&](int stage) { return scales.part(stage % STAGES * COLUMNS * 2, COLUMNS * 2); };
@@ -345,31 +453,49 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
       for (int j = 0; j < kTiles; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) acc[m][j][e] = 0.0f;
-    Raw raw;
-    raw.fetch(rows, 0, me.t);
 #if TIER >= 80
+#pragma unroll
+    for (int part = 0; part < 2; ++part) weights.start<true>(words.part(buffer_at(0), kWarpWords * 4), part, 0, k);
+    for (int stage = kChunk; stage < STAGES; ++stage) bring(stage);
     for (int stage = 0; stage < STAGES - 1; ++stage) start(stage);
 #else
+    Raw raw;
+    raw.fetch(rows, 0, me.t);
     start(0);
     incoming.land(codes_at(0), scales_at(0));
 #endif
     for (int stage = 0; stage < stages; ++stage) {
 #if TIER >= 80
       cp_async_wait<STAGES - 2>();
-      __syncthreads();   // this stage has arrived, and everybody is done with the one before
-      start(stage + STAGES - 1);
-#else
-      __syncthreads();
-      start(stage + 1);
 #endif
-      Decoded w;
-      w.decode(raw, stage, me.t, grid);
-      if (stage + 1 < stages) raw.fetch(rows, stage + 1, me.t);
+      __syncthreads();   // this stage has arrived, and everybody is done with the one before
+#if TIER >= 80
+      bring(stage + STAGES);   // arrives with that stage at the latest
+#endif
+      start(stage + STAGES - 1);
       const Shared<u8> codes_here = codes_at(stage);
       const Shared<float> scales_here = scales_at(stage);
+      Operands x;   // sm80 loads those of the next tiles before it multiplies; sm75 has no registers for that
+      if (TIER >= 80) x.load(codes_here, code_at, scales_here, scale_at, 0);
+      Decoded w;
+#if TIER >= 80
+      const int chunk = stage / kChunk;
+      Raw raw;
+      raw.fetch(words, words_base + buffer_at(chunk) + ((lowest + chunk * kChunkBytes) & 2), stage, me.t);
+      w.decode(raw, stage, me.t, grid);
+#else
+      w.decode(raw, stage, me.t, grid);
+      if (stage + 1 < stages) raw.fetch(rows, stage + 1, me.t);
+#endif
 #pragma unroll
-      for (int j = 0; j < kTiles; j += kTogether)
-        if (8 * j < columns) multiply(acc, w, codes_here, code_at, scales_here, scale_at, j);
+      for (int j = 0; j < kTiles; j += kTogether) {
+        if (j > 0 && 8 * j >= columns) break;
+        if (TIER < 80) x.load(codes_here, code_at, scales_here, scale_at, j);
+        Operands next = x;
+        if (TIER >= 80 && j + kTogether < kTiles) next.load(codes_here, code_at, scales_here, scale_at, j + kTogether);
+        multiply(acc, w, x, j);
+        x = next;
+      }
 #if TIER < 80
       if (stage + 1 < stages) incoming.land(codes_at(stage + 1), scales_at(stage + 1));
 #endif

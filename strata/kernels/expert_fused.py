@@ -20,8 +20,9 @@ cut of experts gate and up with SwiGLU and int8 h, then down. Ids that name nobo
 
 Work shapes: 256 weight rows by 64 routed rows, or 128 by 128. A block of threads takes one such tile of an expert, each
 warp 16 or 32 weight rows and all routed rows; weights are decoded from their blocks into matrix fragments in registers,
-once for a tile, and never pass through shared memory. Tiers: `sm80` m16n8k32 (m16n8k16 for two scales), activations by
-cp.async in four stages; `sm75` m8n8k16, four (two) for one of those, activations through registers in two stages.
+once for a tile, and no decoded weight passes through shared memory. Tiers: `sm80` m16n8k32 (m16n8k16 for two scales),
+blocks of weights, and activations in four stages, by cp.async; `sm75` m8n8k16, four (two) for one of those,
+activations through registers in two stages.
 """
 
 from __future__ import annotations
@@ -76,9 +77,14 @@ _SIGNED_GRID, _SIGNS = ("iq3_xxs",), 16
 
 def shared_bytes(form: str, tier: int, shape: int) -> int:
     """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (64
-    codes and two scales a column) or, after them, h; a number for each column; the codebook."""
+    codes and two scales a column), on sm80 buffers of whole blocks of weights (an odd multiple of 4 words a row), or,
+    after them, h; a number for each column; the codebook."""
     weight_rows, columns = SHAPES[shape]
     stages = _STAGES[tier] * columns * (_UNIT_VALUES + 8)
+    if tier >= 80:
+        chunk, buffers = (128, 3) if form == "iq4_nl" and weight_rows == 256 else (256, 2)
+        words = (chunk // FORMATS[form].values * FORMATS[form].nbytes + 5) // 4
+        stages += buffers * weight_rows * ((words + 3) // 8 * 8 + 4) * 4
     h = 0 if form in DOWN else columns * (weight_rows // 2 + 4) * 4
     return max(stages, h) + columns * 4 + device_table(form).nbytes * (_SIGNS if form in _SIGNED_GRID else 1)
 
@@ -235,10 +241,13 @@ class Prepared:
         return witnesses
 
     def result(self, witnesses: list[Witness]) -> Routed:
-        """What a launch left, in the order of pairs."""
+        """What a launch left, in the order of pairs. Raises StrataError for a row that is not there."""
         experts, pairs = self.placed.experts, self.tokens * self.top
         ff = experts.geometry.ff
         slot = self.slot.host()
+        outside = np.flatnonzero((slot < -1) | (slot >= pairs))
+        if outside.size:
+            raise StrataError(f"the row of pair {outside[0]} is {slot[outside[0]]}, expected -1 to {pairs - 1}")
         named = slot >= 0
         of_pair = slot[named]
 

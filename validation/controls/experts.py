@@ -36,6 +36,7 @@ PATH = PATHS["expert_fused/iq3_xxs/iq4_nl/sm80"]
 #: Signed scales; ids that name nobody; tokens that are not finite.
 CASE = ExpertCase("experts_decades", 5, 5, 4, 2, 256, 64)
 STRAY, BROKEN = replace(CASE, recipe="experts_stray"), replace(CASE, recipe="experts_broken")
+REPEATED = replace(CASE, recipe="experts_repeated")
 SHAPES = (2, 4)
 
 #: Changes an outcome; call: the how-manyth run of the kernel it is, from 1 on.
@@ -111,6 +112,10 @@ def _set(index: Any, value: Any) -> Wrong:
 
 def _flip(out: np.ndarray) -> None:
     out.view(np.uint32)[-1, -1, -1] ^= 1
+
+
+def _for_nan(out: np.ndarray, value: float) -> np.ndarray:
+    return np.where(np.isnan(out), np.float32(value), out)
 
 
 def _poison(out: np.ndarray) -> None:
@@ -195,6 +200,16 @@ def _none(made: Outcome, inputs: Inputs) -> list[Witness]:
     return []
 
 
+def _first_two_swapped(x: np.ndarray) -> np.ndarray:
+    x[[0, 1]] = x[[1, 0]]
+    return x
+
+
+def _first_twice(x: np.ndarray) -> np.ndarray:
+    x[1] = x[0]
+    return x
+
+
 def _swapped(x: np.ndarray) -> np.ndarray:
     x[[0, -1]] = x[[-1, 0]]
     return x
@@ -246,11 +261,15 @@ ROWS: tuple[tuple[str, str, ExpertCase, Wrong], ...] = (
     ("an up one step off", "bits of up", CASE, _with(up=_step)),
     ("rows of two pairs are one", "grouping", CASE, _grouping(slot=lambda slot: np.where(slot == 1, 0, slot))),
     ("rows beside their expert's", "grouping", CASE, _grouping(slot=lambda slot: slot[::-1])),
+    ("two pairs of a token share a row", "grouping", REPEATED, _grouping(slot=_first_twice)),
+    ("pairs of a token swapped", "grouping", CASE, _grouping(slot=_first_two_swapped)),
     ("rows of other tokens", "grouping", CASE, _grouping(source=_swapped)),
     ("first rows shifted", "grouping", CASE, _grouping(offsets=lambda at: np.roll(at, 1))),
     ("ignored pairs not counted", "ignored", STRAY, _with(ignored=lambda made, inputs: 0)),
     ("rows of nobody -0", "nobody's rows", STRAY, _with(out=_minus)),
     ("broken tokens give zeros", "broken rows", BROKEN, _with(out=lambda made, inputs: np.nan_to_num(made.out))),
+    ("zeros where NaN is due", "bits", BROKEN, _with(out=lambda made, inputs: _for_nan(made.out, 0))),
+    ("infinities where NaN is due", "bits", BROKEN, _with(out=lambda made, inputs: _for_nan(made.out, np.inf))),
     ("broken blocks not counted", "lost x", BROKEN, _lost(0)),
     ("broken h not counted", "lost h", BROKEN, _lost(1)),
 )  # fmt: skip
@@ -323,7 +342,7 @@ def _around(recipe: str, operation: str, spoil: Spoiled | None, check: str) -> s
         return made if spoil is None else spoil(made)
 
     def combine(executor: Executor, *parts: Any) -> Combined:
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             out = combine_reference.combine_bits(*parts)
         made = Combined(out, int((~np.isfinite(out)).sum()), [witness(LANES, (1, 1, 1))], True)
         return made if spoil is None else spoil(made)

@@ -18,6 +18,9 @@ _CHANNELS, _OUTLIER = 97, 10
 #: TINY: in every second token alone, else beside others; exponents of the largest value of a block. The reciprocal of
 #: 127 / amax overflows below 2**-121.
 _TINY = (-149, -140, -127, -125, -122, -121, -120, -119)
+#: Of the blocks beside that edge the largest values in turn, times 2**-20: a power of two, the largest value whose
+#: reciprocal overflows (127 / 128), and a step above it.
+_EDGE_EXPONENT, _EDGE = -121, (1 << 20, LARGEST << 13, (LARGEST << 13) + 1)
 
 
 def draw(stream: Stream, values: Values, tokens: int, n: int) -> np.ndarray:
@@ -83,6 +86,8 @@ def _tiny(stream: Stream, exponents: np.ndarray) -> np.ndarray:
     tokens, blocks = exponents.shape
     whole = stream.child("tiny").below(1 << 20, (tokens, blocks, BLOCK)) - (1 << 19)
     whole[..., 3] = 1 << 20
+    edge = exponents == _EDGE_EXPONENT
+    whole[edge, 3] = np.resize(_EDGE, int(edge.sum()))
     return np.asarray(
         np.ldexp(whole.astype(np.float64), exponents[..., None] - 20).astype(np.float32).reshape(tokens, -1)
     )

@@ -13,6 +13,8 @@ from validation.experts.case import ExpertCase
 _BROKEN = np.array([0x7FC00000, 0xFFC00001, 0x7F800000, 0xFF800000], np.uint32)
 #: Levels that logits of ties take.
 _LEVELS = 5
+#: One column in so many of a sum without a shared expert holds -0 in every row, and of a broken one infinity.
+_ZERO = 7
 #: One token in so many has no shared expert's share, its gate being far below zero.
 _SHUT = 4
 
@@ -25,7 +27,9 @@ def logits(case: ExpertCase) -> np.ndarray:
     if kind == "equal":
         x = np.broadcast_to(stream.child("level").normals((case.tokens, 1), 2), shape).copy()
     elif kind == "ties":
-        x = (stream.child("level").below(_LEVELS, shape) - _LEVELS // 2).astype(np.float32)
+        level = stream.child("level").below(_LEVELS, shape) - _LEVELS // 2
+        level[1::2] -= _LEVELS // 2  # here zeros are the largest, and both signs of them compete
+        x = level.astype(np.float32)
         negative = stream.child("zero").below(2, shape) == 0
         x = np.where((x == 0) & negative, np.float32(-0.0), x)
     elif kind == "close":  # a float32 step apart: the exponentials of two may be equal, the logits are not
@@ -67,6 +71,7 @@ def sums(case: ExpertCase) -> Sums:
     weights = _weights(stream, case)
     kind = case.recipe.removeprefix("combine_")
     if kind == "alone":
+        rows[..., ::_ZERO] = np.float32(-0.0)  # whose sum is +0
         return Sums(rows, weights, None, None)
     if kind == "cancelling" and case.top > 1:
         rows[:, 0] *= np.float32(1 << 20)
@@ -79,6 +84,8 @@ def sums(case: ExpertCase) -> Sums:
         rows[place] = np.nan
         weights[-1, 0] = 0
         rows[-1, 0, :] = np.inf
+        rows[-1, 0, ::_ZERO] = 1  # where the infinity has a weight, and the output is one and no NaN
+        rows[-1, -1, ::_ZERO] = np.inf
     return Sums(rows, weights, shared, gate)
 
 

@@ -29,8 +29,13 @@ TIMED = ((2048, 512, 10), (4864, 512, 10))
 #: The pair that is timed.
 TIMED_MODE = "iq3_xxs/iq4_nl"
 
+#: Tokens, experts and ranks of a case with more experts than a warp has lanes and more pairs than a block has threads.
+MANY = (104, 40, 10)
+
 
 def _small(recipe: str, seed: int) -> ExpertCase:
+    if recipe == "experts_many":
+        return ExpertCase(recipe, seed, *MANY, _N, 64)
     if RECIPES[recipe].routing is Routing.EDGES:
         return ExpertCase(recipe, seed, edge_tokens(_EXPERTS + 1, 1), _EXPERTS + 1, 1, _N, _FF)
     return ExpertCase(recipe, seed, _TOKENS, _EXPERTS, _TOP, _N, _FF)
@@ -39,7 +44,8 @@ def _small(recipe: str, seed: int) -> ExpertCase:
 def _quick(seed: int) -> list[Planned]:
     """Every pair and tier on plain and on hostile data, every recipe in two pairs, ragged sizes, the real geometry."""
     every = [_small(name, seed) for name in ("experts_plain", "experts_decades", "experts_golden")]
-    others = [_small(name, seed) for name in RECIPES if name not in {case.recipe for case in every}]
+    left_out = {"experts_many", *(case.recipe for case in every)}  # the first is large, and of the standard profile
+    others = [_small(name, seed) for name in RECIPES if name not in left_out]
     ragged = [ExpertCase("experts_decades", seed, tokens, 5, 2, 512, 64) for tokens in _RAGGED]
     real = ExpertCase("experts_plain", seed, 3, 4, 2)
     return [
@@ -63,7 +69,8 @@ def _standard(seed: int) -> list[Planned]:
         for tokens, experts, top in TIMED
     ]
     again = [(case, None if own == _FUSED else modes, flavor, own) for case, modes, flavor, own in _quick(seed)]
-    return [*again, *published, *timed]
+    many = (_small("experts_many", seed), _SOME, "checked", None)
+    return [*again, many, *published, *timed]
 
 
 def _full(seed: int) -> list[Planned]:

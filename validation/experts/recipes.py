@@ -150,6 +150,10 @@ _ROWS = (
         routing=Routing.EDGES,
     ),
     ExpertRecipe(
+        "experts_many",
+        "More experts than a warp has lanes and more pairs than a block has threads: sums and loops that stop short.",
+    ),
+    ExpertRecipe(
         "experts_ends",
         "The first and the last expert alone: the last one ends where its memory ends.",
         Weights.PLAIN,

@@ -139,6 +139,7 @@ def _report(outcomes: Sequence[Outcome], known: dict[str, Mutant], console: Cons
     grid.add_column("killed by", overflow="fold")
     grid.add_column("NMSE", no_wrap=True)
     grid.add_column("allclose", no_wrap=True)
+    grid.add_column("rows", no_wrap=True)
     for one in outcomes:
         checks = list(dict.fromkeys(matrix.column(check) for check in one.kill.checks)) if one.kill else []
         said = ", ".join(checks) or f"{one.status.upper()}: {one.note or known[one.name].why}"

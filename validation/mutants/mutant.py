@@ -12,8 +12,8 @@ from strata.executors.base import StrataError
 #: The checkout that mutants are copied from.
 ROOT = FilePath(__file__).resolve().parents[2]
 #: What a run on lanes is made of, and what the tests need besides.
-PACKAGES = ("strata", "validation")
-TESTS = ("tests", "fixtures", "docs", "pyproject.toml", "noxfile.py", "README.md", "LICENSE")
+PACKAGES = ("strata", "validation", "fixtures")
+TESTS = ("tests", "docs", "pyproject.toml", "noxfile.py", "README.md", "LICENSE")
 
 
 class MutantError(StrataError):

@@ -16,27 +16,29 @@ from typing import Any
 import strata
 from strata.executors import NAMES
 from strata.executors.base import BuildError, source_digests
-from strata.kernels.paths import select
+from strata.kernels.paths import AROUND, EXPERTS, select
 from validation import ledger, profiles
 from validation.attention_case import Memo
 from validation.ledger import Drift
 from validation.ledger_review import Asked, review
+from validation.mutants import expert_cases
 from validation.prebuild import Prebuild, kernels_of
 from validation.runner import Job, run_case
 from validation.settings import Settings
 from validation.stations import Stations
 from validation.verdict import Verdict
 
+#: Operations all of whose bits are predicted: an error that grew is a bit that differs.
+_BY_BITS = (*EXPERTS, *AROUND)
+
 
 def jobs_of(paths: str, recipes: Sequence[str], seed: int, lanes: bool = True) -> list[Job]:
-    """Jobs of the quick run, as it plans them, for paths of a pattern; those of `recipes` first, in that order."""
+    """Jobs of the quick run, as it plans them, for paths of a pattern, of experts those of `expert_cases`; those of
+    `recipes` first, in that order."""
     chosen = select(paths)
-    entries = []
-    if any(path.operation != "kv_pack" for path in chosen):
-        entries += profiles.quick(seed)
-    if any(path.operation == "kv_pack" for path in chosen):
-        entries += profiles.pack_entries(seed, "quick")
-    jobs = profiles.plan(chosen, entries, lanes=lanes)
+    others = [path for path in chosen if path.operation not in EXPERTS]
+    jobs = profiles.plan(others, profiles.entries(seed, "quick", others), lanes=lanes) if others else []
+    jobs += expert_cases.jobs([path for path in chosen if path.operation in EXPERTS], seed, lanes)
     place = {name: index for index, name in enumerate(recipes)}
     return sorted(jobs, key=lambda job: place.get(job.case.recipe, len(place)))
 
@@ -70,9 +72,11 @@ def first_red(jobs: Sequence[Job], stations: Stations, seed: int = profiles.SEED
 
 
 def _moved(results: Sequence[dict[str, Any]], stations: Stations, seed: int) -> dict[str, Any] | None:
-    """The family whose errors left the ledger furthest, in the form of a case that did not pass; None when none did."""
+    """The family whose errors left the ledger furthest, in the form of a case that did not pass; None when none did.
+    Operations whose every bit is predicted have no use for it."""
+    kept = [result for result in results if not result["path"].startswith(_BY_BITS)]
     asked = Asked("quick", seed, ledger.rule_name(stations.first))
-    held = review(asked, results, ledger.load())
+    held = review(asked, kept, ledger.load())
     if held.ok:
         return None
     worst = max(held.drifts, key=Drift.size)

@@ -26,41 +26,42 @@ struct Fragment {
 template <bool PAIRED>
 DEVICE int word_place(int w) { return PAIRED ? (w & 1) * 4 + (w >> 1) : w; }
 
-// Reads what lane t needs of values 32s..32s+31 of a block, by 16-bit loads.
-template <int TYPE>
-DEVICE Fragment<TYPE> fetch_fragment(const u8* block, int s, int t) {
+// Reads what lane t needs of values 32s..32s+31 of a block: at(i) gives the 16-bit word at byte i of the block.
+template <int TYPE, class At>
+DEVICE Fragment<TYPE> fetch_fragment(const At& at, int s, int t) {
   Fragment<TYPE> f;
-  f.h[0] = load<u16>(block);   // d
+  f.h[0] = at(0);   // d
+  const auto pair = [&](int i, int byte) { f.h[i] = at(byte), f.h[i + 1] = at(byte + 2); };
   if constexpr (TYPE == TYPE_IQ4_NL) {
-    fetch<2>(f.h + 1, block + 2 + 4 * t);
+    pair(1, 2 + 4 * t);
   } else if constexpr (TYPE == TYPE_Q2_0) {
-    f.h[1] = load<u16>(block + 2 + 8 * s + (t & 2));
-    f.h[2] = load<u16>(block + 6 + 8 * s + (t & 2));
+    f.h[1] = at(2 + 8 * s + (t & 2));
+    f.h[2] = at(6 + 8 * s + (t & 2));
   } else if constexpr (TYPE == TYPE_IQ4_XS) {
-    fetch<2>(f.h + 1, block + 8 + 16 * s + 4 * t);
-    f.h[3] = load<u16>(block + 2);
-    f.h[4] = load<u16>(block + 4 + s / 4 * 2);
+    pair(1, 8 + 16 * s + 4 * t);
+    f.h[3] = at(2);
+    f.h[4] = at(4 + s / 4 * 2);
   } else if constexpr (TYPE == TYPE_IQ3_XXS) {
-    f.h[1] = load<u16>(block + 2 + 8 * s + 2 * t);
-    fetch<2>(f.h + 2, block + 66 + 4 * s);
+    f.h[1] = at(2 + 8 * s + 2 * t);
+    pair(2, 66 + 4 * s);
   } else if constexpr (TYPE == TYPE_IQ3_S) {
-    f.h[1] = load<u16>(block + 2 + 8 * s + 2 * t);
-    f.h[2] = load<u16>(block + 74 + 4 * s + (t & 2));
-    f.h[3] = load<u16>(block + 66 + s / 2 * 2);
-    f.h[4] = load<u16>(block + 106 + s / 4 * 2);
+    f.h[1] = at(2 + 8 * s + 2 * t);
+    f.h[2] = at(74 + 4 * s + (t & 2));
+    f.h[3] = at(66 + s / 2 * 2);
+    f.h[4] = at(106 + s / 4 * 2);
   } else if constexpr (TYPE == TYPE_IQ2_XXS) {
-    f.h[1] = load<u16>(block + 2 + 8 * s + (t & 2));
-    fetch<2>(f.h + 2, block + 6 + 8 * s);
+    f.h[1] = at(2 + 8 * s + (t & 2));
+    pair(2, 6 + 8 * s);
   } else if constexpr (TYPE == TYPE_IQ2_XS) {
-    f.h[1] = load<u16>(block + 2 + 8 * s + (t & 2));
-    f.h[2] = load<u16>(block + 6 + 8 * s + (t & 2));
-    f.h[3] = load<u16>(block + 66 + s / 2 * 2);
+    f.h[1] = at(2 + 8 * s + (t & 2));
+    f.h[2] = at(6 + 8 * s + (t & 2));
+    f.h[3] = at(66 + s / 2 * 2);
   } else {
     static_assert(TYPE == TYPE_IQ2_S, "no such format");
-    fetch<2>(f.h + 1, block + 2 + 4 * s);
-    fetch<2>(f.h + 3, block + 34 + 4 * s);
-    f.h[5] = load<u16>(block + 66 + s / 2 * 2);
-    f.h[6] = load<u16>(block + 74 + s / 2 * 2);
+    pair(1, 2 + 4 * s);
+    pair(3, 34 + 4 * s);
+    f.h[5] = at(66 + s / 2 * 2);
+    f.h[6] = at(74 + s / 2 * 2);
   }
   return f;
 }

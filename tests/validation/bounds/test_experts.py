@@ -135,3 +135,13 @@ def test_the_whole_bound_refuses_an_error_of_twice_itself(seed: int, mode: str) 
     assert (np.abs(wrong - made.value)[row] > made.bound[row]).any()
     relative = made.bound.max(axis=1) / np.abs(made.value).max(axis=1)
     assert (relative < 1 / LARGEST).all()  # a whole code of the largest value would be seen
+
+
+def test_a_tie_within_the_error_of_a_value_allows_both_codes() -> None:
+    """Beside the tie by less than its error, and by more than the rounding of the reciprocal."""
+    h = np.zeros((1, BLOCK))
+    h[0, :2] = 127, 2.5001
+    near = bounds.codes(bounds.Bounded(h, np.full_like(h, 0.0002)))
+    assert (near.low[0, 1], near.high[0, 1]) == (2, 3)
+    far = bounds.codes(bounds.Bounded(h, np.full_like(h, 0.00001)))
+    assert (far.low[0, 1], far.high[0, 1]) == (3, 3)

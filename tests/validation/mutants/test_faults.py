@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from strata.kernels.paths import select
+from validation.kinds import recipes_of_all
 from validation.mutants.faults import table
 from validation.mutants.faults.decode_attention import DECODE
 from validation.mutants.faults.prompt_attention import PROMPT
 from validation.mutants.mutant import ROOT, Mutant, changed
-from validation.recipes import RECIPES
 
 TABLE = table()
+RECIPES = set(recipes_of_all())
 #: The design's limit of mutants that only a card can judge.
 MOST_ON_A_CARD = 5
 
@@ -27,7 +28,7 @@ def test_it_applies_to_the_sources_as_they_are(mutant: Mutant) -> None:
 def test_it_names_what_exists(mutant: Mutant) -> None:
     assert mutant.why.endswith(".")
     assert select(mutant.paths)
-    assert set(mutant.recipes) <= set(RECIPES)
+    assert set(mutant.recipes) <= RECIPES
     assert all((ROOT / test).exists() for test in mutant.tests)
     assert bool(mutant.shown) <= bool(mutant.device)
 

@@ -67,9 +67,9 @@ def test_the_report_holds_every_mutant() -> None:
     text = matrix.markdown(OUTCOMES, table)
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if line.startswith("| ")}
     assert set(table) <= set(rows)
-    assert "| two | * |  |  |  | passes | refuses |" in text
-    assert "| five |  |  |  |  | passes | passes |" in text
-    assert "| four |  |  |  | * | - | - |" in text
+    assert "| two | * |  |  |  | passes | refuses | - |" in text
+    assert "| five |  |  |  |  | passes | passes | - |" in text
+    assert "| four |  |  |  | * | - | - | - |" in text
     assert "SURVIVED" in rows["five"]
     assert "ERROR does not compile" in rows["six"]
 
@@ -77,4 +77,14 @@ def test_the_report_holds_every_mutant() -> None:
 @pytest.mark.parametrize("usual", [{}, {"nmse": None, "nmse_passes": False, "allclose_passes": False}])
 def test_what_was_not_judged_is_a_dash(usual: dict[str, object]) -> None:
     words = matrix.usual_words(Outcome("x", "killed", usual=usual))
-    assert words == (("refuses", "refuses") if usual else ("-", "-"))
+    assert words == (("refuses", "refuses", "-") if usual else ("-", "-", "-"))
+
+
+def test_mutants_of_experts_have_limits_on_rows() -> None:
+    usual = {"nmse": 1e-5, "nmse_passes": True, "rows_passes": False}
+    outcomes = [*OUTCOMES, Outcome("eight", "killed", Kill(("bits",), "EXCEEDS", "where", "why"), usual)]
+    assert matrix.usual_words(outcomes[-1]) == ("passes", "-", "refuses")
+    *_, others, experts = matrix.summary(outcomes)
+    assert "of 4 mutants" in others
+    assert experts.startswith("of 1 mutants of expert kernels")
+    assert "lets 1 through, RMS <= 2e-3 with 3e-2 in the worst row 0, both together 0" in experts

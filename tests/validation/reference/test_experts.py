@@ -155,3 +155,16 @@ def test_the_rounded_model_is_the_exact_one_but_for_roundings() -> None:
     size = np.abs(near).max(axis=1, keepdims=True)
     assert (np.abs(bits - near) / size).max() < 1 / LARGEST**2
     assert (np.abs(far - near) / size).max() > 1 / LARGEST**2
+
+
+def test_a_sum_that_float64_rounds_to_half_way_is_rounded_once() -> None:
+    """1 + 2**-23 + 2**-24 - 2**-70 is below the middle of two float32; in float64 it is the middle, and would go up."""
+    c = np.float32(1 + 2.0**-23)
+    got = experts.fma(np.array([c]), np.array([(1 - 2.0**-23) * 2.0**-24], np.float32), np.array([c]))
+    assert got[0] == c
+
+
+def test_ties_go_to_even() -> None:
+    x = np.zeros((1, experts.BLOCK), np.float32)
+    x[0, :6] = 127, 0.5, 1.5, 2.5, -0.5, -1.5
+    assert experts.quantise(x).q[0, :6].tolist() == [127, 0, 2, 2, 0, -2]

@@ -1,0 +1,40 @@
+"""The cases of mutants of expert kernels: every recipe once, small, without a baseline."""
+
+from __future__ import annotations
+
+from strata.kernels.experts import MAX_EXPERTS
+from strata.kernels.paths import PATHS
+from validation.experts import inputs, promises
+from validation.experts.recipes import RECIPES
+from validation.experts.sampling import REFERENCED, work
+from validation.mutants import expert_cases, quick
+from validation.verdict import Verdict
+
+MODE = "iq2_s/q2_0"
+
+
+def test_every_recipe_comes_up_and_keeps_its_promise() -> None:
+    made = expert_cases.cases(1)
+    assert [case.recipe for case in made] == list(RECIPES)
+    for case in made:
+        check = promises.kept(case, inputs.build(case, MODE))
+        assert check.verdict is Verdict.EXACT, check.reason
+
+
+def test_every_bit_of_every_case_is_looked_at() -> None:
+    assert all(work(case, case.pairs) <= REFERENCED for case in expert_cases.cases(1))
+
+
+def test_one_case_has_more_experts_than_lanes_and_more_pairs_than_threads() -> None:
+    """A block of the grouping has a thread for each expert there may be."""
+    assert any(case.experts > 32 and case.pairs > MAX_EXPERTS for case in expert_cases.cases(1))
+
+
+def test_the_path_runs_alone_and_likely_killers_go_first() -> None:
+    path = PATHS[f"expert_fused/{MODE}/sm75"]
+    jobs = quick.jobs_of(path.name, ["experts_ties", "experts_stray"], 1)
+    assert [job.case.recipe for job in jobs[:2]] == ["experts_ties", "experts_stray"]
+    assert len(jobs) == len(RECIPES)
+    assert {job.path.baseline for job in jobs} == {None}
+    assert {job.path.name for job in jobs} == {path.name}
+    assert {job.flavor for job in jobs} == {"checked"}

@@ -1,0 +1,48 @@
+"""The cases that judge mutants of expert kernels: every recipe at the smallest sizes that show it, one path at a time.
+
+The quick profile asks each case of the baseline as well, and some recipes of two pairs of formats alone. A mutant needs
+neither: its own kernels are what changed, whatever their formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from strata.kernels.paths import Path
+from validation.experts.case import ExpertCase
+from validation.experts.plan import MANY
+from validation.experts.recipes import RECIPES, Routing
+from validation.experts.routing import edge_tokens
+from validation.runner import Job
+
+#: Hidden size and features: two blocks of 256 values in K of gate and up, three records of 64 in K of down, and a last
+#: tile of weights that is not full in any work shape.
+_N, _FF = 512, 192
+_TOKENS, _EXPERTS, _TOP = 9, 7, 3
+#: Experts of the tiles' edges: counts of 0, 1, 63, 64, 65, 127, 128 and 129: more than any tile has.
+_EDGES = 8
+
+
+def cases(seed: int) -> list[ExpertCase]:
+    """One case a recipe, in table order."""
+    made = []
+    for name, recipe in RECIPES.items():
+        if recipe.routing is Routing.EDGES:
+            made.append(ExpertCase(name, seed, edge_tokens(_EDGES, 1), _EDGES, 1, 256, 64))
+        elif name == "experts_many":
+            made.append(ExpertCase(name, seed, *MANY, 256, 64))
+        else:
+            made.append(ExpertCase(name, seed, _TOKENS, _EXPERTS, _TOP, _N, _FF))
+    return made
+
+
+def jobs(paths: Sequence[Path], seed: int, lanes: bool = True) -> list[Job]:
+    """Every case on every path, without the path's baseline, in the checked build and every second one under a permuted
+    schedule."""
+    planned = list(enumerate(cases(seed)))
+    return [
+        Job(case, replace(path, baseline=None), "checked", index if lanes and index % 2 else None)
+        for path in paths
+        for index, case in planned
+    ]

@@ -1,0 +1,447 @@
+"""Mutants of the fused product: fragments from blocks, stages, sums, SwiGLU's results on their way, rows of down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from validation.mutants.mutant import ROOT, Mutant, removals
+
+FUSED = "strata/kernels/expert_fused.cu"
+FRAGMENTS = "strata/kernels/include/expert_fragments.cuh"
+
+
+def _path(mode: str, tier: str = "sm75") -> str:
+    return f"expert_fused/{mode}/{tier}"
+
+
+#: PAIRED order and one scale, with the nibbles of IQ4_NL; natural order and two scales, with Q2_0.
+ONE, TWO = _path("iq3_xxs/iq4_nl"), _path("iq2_xs/q2_0", "sm80")
+IQ3_S, IQ4_XS, IQ2_XXS, IQ2_S = (_path(f"{name}/q2_0") for name in ("iq3_s", "iq4_xs", "iq2_xxs", "iq2_s"))
+
+
+def _fault(name: str, old: str, new: str, why: str, *recipes: str, path: str = ONE) -> Mutant:
+    return Mutant(f"fused-{name}", FUSED, old, new, why, path, recipes or ("experts_plain",))
+
+
+def _fragment(name: str, old: str, new: str, why: str, path: str, *recipes: str) -> Mutant:
+    return Mutant(f"fragment-{name}", FRAGMENTS, old, new, why, path, recipes or ("experts_plain",))
+
+
+_SUM = "acc[m][first + j][e] = __fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e]);"
+
+_FUSED = (
+    _fault(
+        "expert-of-first-tile",
+        "const int expert = load(tiles + 2 * tile),",
+        "const int expert = load(tiles + 2 * first_tile),",
+        "Every tile of a launch takes the weights of the first tile's expert.",
+        "experts_decades",
+    ),
+    _fault(
+        "column-past-end",
+        "const int left = load(offsets + expert + 1) - first, columns = left < COLUMNS ? left : COLUMNS;",
+        "const int left = load(offsets + expert + 1) - first + 1, columns = left < COLUMNS ? left : COLUMNS;",
+        "The row behind a group belongs to it: another expert's, or none.",
+        "experts_edges",
+    ),
+    _fault(
+        "last-column-missing",
+        "const int left = load(offsets + expert + 1) - first, columns",
+        "const int left = load(offsets + expert + 1) - first - (load(offsets + expert + 1) - first > 1), columns",
+        "The last row of a group is not computed.",
+        "experts_edges",
+    ),
+    _fault(
+        "columns-not-cut",
+        "columns = left < COLUMNS ? left : COLUMNS;",
+        "columns = COLUMNS;",
+        "Every tile has all its columns, whoever's rows they are.",
+    ),
+    _fault(
+        "rank-for-token",
+        "return load(pairs + first + column) / top; });",
+        "return load(pairs + first + column) % top; });",
+        "Rank is taken for the token.",
+    ),
+    _fault(
+        "pair-for-token",
+        "return load(pairs + first + column) / top; });",
+        "return load(pairs + first + column); });",
+        "The pair is taken for the token, past the end of the tokens.",
+    ),
+    _fault(
+        "one-item",
+        "item < items; item += static_cast<int>(gridDim.x)) {",
+        "item < items && item < static_cast<int>(gridDim.x); item += static_cast<int>(gridDim.x)) {",
+        "Each block of threads takes one item alone.",
+        "experts_decades",
+    ),
+    _fault(
+        "items-of-all",
+        "(load(tile_of + end) - first_tile) * weight_blocks;",
+        "(load(tile_of + end) - first_tile - (end - begin > 1)) * weight_blocks;",
+        "The last tile of a launch is left out.",
+        "experts_decades",
+    ),
+    _fault(
+        "k-last-stage-dropped",
+        "for (int stage = 0; stage < stages; ++stage) {",
+        "for (int stage = 0; stage + 1 < stages; ++stage) {",
+        "The last 64 values of K are left out.",
+    ),
+    _fault(
+        "last-block-of-k",
+        "  for (int i = 0; i < 2; ++i) {\n    if constexpr (kScales == 1) {",
+        "  for (int i = 0; i < 1; ++i) {\n    if constexpr (kScales == 1) {",
+        "Every second 32 values of K are left out.",
+    ),
+    _fault(
+        "sum-in-half",
+        _SUM,
+        "acc[m][first + j][e] = half_value(half_bits(__fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e])));",
+        "Sums are kept in half precision.",
+        "experts_one_sided",
+    ),
+    _fault(
+        "not-fused",
+        _SUM,
+        "acc[m][first + j][e] = __fadd_rn(acc[m][first + j][e], __fmul_rn(p, exact_float(dot[m][j][e])));",
+        "Products are rounded before they are added.",
+    ),
+    _fault(
+        "scale-of-row-g",
+        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);",
+        "const float p = __fmul_rn(w.scale[i][m][0][0], d);",
+        "Rows g + 8 take the scales of rows g: up those of gate.",
+    ),
+    _fault(
+        "scale-first-block",
+        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);",
+        "const float p = __fmul_rn(w.scale[0][m][e >> 1][0], d);",
+        "The second 32 values of a stage take the scale of the first.",
+    ),
+    _fault(
+        "dot-scaled-first",
+        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);\n            acc[m][first + j][e] = __fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e]);",
+        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], exact_float(dot[m][j][e]));\n            acc[m][first + j][e] = __fmaf_rn(p, d, acc[m][first + j][e]);",
+        "The dot is multiplied by the weights' scale first: another rounding.",
+    ),
+    _fault(
+        "two-scales-one",
+        "w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1]",
+        "w.scale[i][m][e >> 1][0], exact_float(dot[1]",
+        "Both halves of 32 values take the first scale.",
+        path=TWO,
+    ),
+    _fault(
+        "two-scales-not-fused",
+        "const float both = __fmaf_rn(w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1][m][j][e]), v);",
+        "const float both = __fadd_rn(__fmul_rn(w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1][m][j][e])), v);",
+        "The second product is rounded before it is added.",
+        path=TWO,
+    ),
+    _fault(
+        "k8-halves-swapped",
+        "a[i][m][r] = codes[0], a[i][m][2 + r] = codes[1];",
+        "a[i][m][r] = codes[1], a[i][m][2 + r] = codes[0];",
+        "The two halves of K of a fragment change places.",
+    ),
+    _fault(
+        "accumulator-kept",
+        "for (int e = 0; e < 4; ++e) acc[m][j][e] = 0.0f;",
+        "for (int e = 0; e < 4; ++e) acc[m][j][e] = item == static_cast<int>(blockIdx.x) ? 0.0f : 1e-5f;",
+        "Sums of later items do not begin at zero.",
+    ),
+    _fault(
+        "conversion-start",
+        "bits_to_float(static_cast<u32>(kStart)));",
+        "bits_to_float(static_cast<u32>(kStart) + 1));",
+        "Every dot is one too small.",
+    ),
+    _fault(
+        "swizzle-of-store",
+        "return column * kUnitValues + ((piece ^ (column >> 1 & 3)) * 16);",
+        "return column * kUnitValues + ((piece ^ (column >> 1 & 1)) * 16);",
+        "Pieces change places in another pattern, for stores and loads of some lanes alone.",
+    ),
+    _fault(
+        "tail-not-zero",
+        "held[i] = valid ? load<uint4>(from + 16 * (piece + i)) : uint4{0, 0, 0, 0};",
+        "held[i] = load<uint4>(from + 16 * (piece + i) + (valid ? 0 : 1 << 20));",
+        "Columns behind the last are read from far behind the tokens.",
+    ),
+    _fault(
+        "tail-of-row-0",
+        "if (valid) from += static_cast<i64>(row_of(column)) * (k / kUnitValues * kUnitBytes);",
+        "if (column < COLUMNS) from += static_cast<i64>(row_of(column)) * (k / kUnitValues * kUnitBytes);",
+        "Columns behind the last read the list of pairs past its group's end.",
+    ),
+    _fault(
+        "unit-offset-of-other-width",
+        "* (k / kUnitValues * kUnitBytes);",
+        "* (k / kUnitValues * kUnitBytes - kUnitBytes);",
+        "Rows of activations are taken for a unit shorter.",
+    ),
+    _fault(
+        "scales-of-stage-0",
+        "scales.part(stage % STAGES * COLUMNS * 2, COLUMNS * 2); };",
+        "scales.part(0 * stage, COLUMNS * 2); };",
+        "All stages share the place of one stage's scales.",
+    ),
+    _fault(
+        "h-amax-of-64",
+        "u32 largest[1] = {largest_magnitude(v)};\n    warp_max<8>(largest);",
+        "u32 largest[1] = {largest_magnitude(v)};\n    warp_max<16>(largest);",
+        "h has one scale for 64 values.",
+    ),
+    _fault(
+        "h-row-of-other",
+        "const i64 at = (first + column) * ff + feature + block * kActivationBlock;",
+        "const i64 at = (first + column) * ff + feature + (block ^ 1) * kActivationBlock;",
+        "Neighbouring blocks of h change places, out of the row at its end.",
+    ),
+    _fault(
+        "h-half-lost",
+        "const int half = static_cast<int>(at / kActivationBlock & 1);",
+        "const int half = 0 * static_cast<int>(at);",
+        "The second block of a unit of h is written over the first.",
+    ),
+    _fault(
+        "h-lost-uncounted",
+        "if (!scale.finite) atomicAdd(status + 1, 1);",
+        "",
+        "Blocks of h that are not finite are not counted.",
+        "experts_broken",
+    ),
+    _fault(
+        "h-features-past-end",
+        "const bool here = unit < count && feature + block * kActivationBlock < ff;",
+        "const bool here = unit < count;",
+        "Blocks behind the last feature are written into the next row.",
+    ),
+    _fault(
+        "gate-up-swapped",
+        "const float gate = acc[m][j][c], up = acc[m][j][2 + c];",
+        "const float up = acc[m][j][c], gate = acc[m][j][2 + c];",
+        "Gate and up are swapped.",
+    ),
+    _fault(
+        "gate-up-columns",
+        "const float gate = acc[m][j][c], up = acc[m][j][2 + c];",
+        "const float gate = acc[m][j][c], up = acc[m][j][3 - c];",
+        "up is that of the neighbouring pair.",
+    ),
+    _fault(
+        "row-to-slot",
+        "static_cast<i64>(pairs.ld(column)) * n;",
+        "static_cast<i64>(column) * n;",
+        "Rows of down are written where their tile stands, not to their pair.",
+    ),
+    _fault(
+        "out-offset-in-16-bits",
+        "static_cast<i64>(pairs.ld(column)) * n;",
+        "static_cast<i64>(static_cast<u16>(pairs.ld(column) * n));",
+        "The offset of an output row is kept in 16 bits: a large one falls among the first rows.",
+        "experts_many",
+    ),
+    _fault(
+        "down-rows-past-end",
+        "        if (at < n) {\n",
+        "        if (at <= n) {\n",
+        "The row behind the last of a pair is written.",
+    ),
+    _fault(
+        "down-lost-uncounted",
+        "if (lost > 0) atomicAdd(status + 2, lost);",
+        "",
+        "Outputs that are not finite are not counted.",
+        "experts_broken",
+    ),
+    _fault(
+        "down-first-fragment",
+        "const int at = row + 16 * (me.warp * FRAGMENTS + m) + 8 * r + me.g;",
+        "const int at = row + 16 * (me.warp * FRAGMENTS + m) + 8 * (1 - r) + me.g;",
+        "The two halves of a fragment's rows change places.",
+    ),
+    _fault(
+        "stage-before-last-free",
+        "start(stage + STAGES - 1);",
+        "start(stage + STAGES);",
+        "A stage is brought where another is still read.",
+        path=TWO,
+    ),
+    _fault(
+        "wait-one-short",
+        "cp_async_wait<STAGES - 2>();",
+        "cp_async_wait<STAGES - 1>();",
+        "A stage is read while its copy may be under way.",
+        path=TWO,
+    ),
+    _fault(
+        "commit-missing",
+        "      if (stage < stages) incoming.start(codes_at(stage), scales_at(stage));\n#if TIER >= 80\n      cp_async_commit();\n#endif",
+        "      if (stage < stages) {\n        incoming.start(codes_at(stage), scales_at(stage));\n#if TIER >= 80\n        cp_async_commit();\n#endif\n      }",
+        "Behind the last stage no group is committed, so that the last ones are not waited for.",
+        path=TWO,
+    ),
+)
+
+_FRAGMENTS = (
+    _fragment(
+        "parity-zero",
+        "seven | static_cast<u32>(__popc(seven) & 1) << 7;",
+        "seven;",
+        "The eighth sign of every eight values is read as 0.",
+        IQ2_XXS,
+    ),
+    _fragment(
+        "iq3-parity-zero",
+        "const u32 last = static_cast<u32>(__popc(seven)) << 3 & 8u;",
+        "const u32 last = 0;",
+        "The eighth sign of every eight values is read as 0.",
+        ONE,
+    ),
+    _fragment(
+        "iq3-signs-of-group-0",
+        "seven = a >> 7 * t & 127u;",
+        "seven = a & 127u;",
+        "All groups of a part take the signs of the first.",
+        ONE,
+    ),
+    _fragment(
+        "iq3-lost-one",
+        "scale[0] = scaled(f.h[0], __int2float_rn(static_cast<int>(a >> 28) * 2 + 1) * 0.25f);",
+        "scale[0] = scaled(f.h[0], __int2float_rn(static_cast<int>(a >> 28) * 2) * 0.25f);",
+        "The + 1 of 2 s + 1 is lost.",
+        ONE,
+    ),
+    _fragment(
+        "iq3-mask-removed",
+        "& 0xfffu));",
+        "));",
+        "The mask on an index with its signs is gone: past the end of the codebook.",
+        ONE,
+    ),
+    _fragment(
+        "iq3-s-ninth-bits",
+        "index[0] |= (high & 1u) << 8, index[1] |= (high & 2u) << 7;",
+        "",
+        "The ninth bits of IQ3_S indices are ignored.",
+        IQ3_S,
+    ),
+    _fragment(
+        "iq3-s-ninth-bits-crossed",
+        "index[0] |= (high & 1u) << 8, index[1] |= (high & 2u) << 7;",
+        "index[1] |= (high & 1u) << 8, index[0] |= (high & 2u) << 7;",
+        "The ninth bits of two indices change places.",
+        IQ3_S,
+    ),
+    _fragment(
+        "iq3-s-scale-nibbles",
+        "__int2float_rn(2 * (f.h[4] >> 4 * (s % 4) & 15) + 1));",
+        "__int2float_rn(2 * (f.h[4] >> 4 * (s % 4 ^ 1) & 15) + 1));",
+        "Low and high nibbles of the scales change places.",
+        IQ3_S,
+    ),
+    _fragment(
+        "iq4-xs-bias",
+        "scale[0] = scaled(f.h[0], __int2float_rn((low | high << 4) - 32));",
+        "scale[0] = scaled(f.h[0], __int2float_rn(low | high << 4));",
+        "The bias of 32 is omitted.",
+        IQ4_XS,
+    ),
+    _fragment(
+        "iq4-level-off-by-one",
+        "0x71594535u};\n    nibble_lookup",
+        "0x715a4535u};\n    nibble_lookup",
+        "The level 89 is 90.",
+        ONE,
+    ),
+    _fragment(
+        "iq4-halves-crossed",
+        "nibble_lookup(joined(f.h[1], f.h[2]), table, codes[0], codes[1]);",
+        "nibble_lookup(joined(f.h[1], f.h[2]), table, codes[1], codes[0]);",
+        "Low and high nibbles change places.",
+        ONE,
+    ),
+    _fragment(
+        "q2-byte-of-neighbour",
+        "const u32 four = byte_of(f.h[1 + i], t & 1),",
+        "const u32 four = byte_of(f.h[1 + i], ~t & 1),",
+        "Neighbouring lanes take each other's four values.",
+        IQ3_S,
+    ),
+    _fragment(
+        "q2-bias",
+        "byte_lookup(0x020100ffu, 0,",
+        "byte_lookup(0x03020100u, 0,",
+        "The bias of 1 of Q2_0 is omitted.",
+        TWO,
+    ),
+    _fragment(
+        "iq2-xxs-index-of-pair",
+        "2 * static_cast<int>(byte_of(f.h[1], t & 1)));",
+        "2 * static_cast<int>(byte_of(f.h[1], 0)));",
+        "Odd groups take the index of the group before.",
+        IQ2_XXS,
+    ),
+    _fragment(
+        "iq2-xs-ninth-bit",
+        "index[i] = f.h[1 + i] & 511u,",
+        "index[i] = f.h[1 + i] & 255u,",
+        "The ninth bit of IQ2_XS indices is masked away.",
+        TWO,
+    ),
+    _fragment(
+        "iq2-s-high-bits",
+        "| (high >> 2 * group & 3u) << 8;",
+        "| (high >> 2 * group & 1u) << 8;",
+        "The tenth bit of IQ2_S indices is ignored.",
+        IQ2_S,
+    ),
+    _fragment(
+        "iq2-levels-crossed",
+        "static_cast<int>(levels >> 4 * i & 15u)",
+        "static_cast<int>(levels >> 4 * (1 - i) & 15u)",
+        "The two scales of a part change places.",
+        TWO,
+    ),
+    _fragment(
+        "iq2-half-of-entry",
+        "codes[i] = signed_bytes(grid.ld(2 * static_cast<int>(index[i]) + half), signs[i] >> 4 * half);",
+        "codes[i] = signed_bytes(grid.ld(2 * static_cast<int>(index[i]) + half), signs[i]);",
+        "The second four of eight values take the signs of the first four.",
+        IQ2_S,
+    ),
+    _fragment(
+        "word-place",
+        "return PAIRED ? (w & 1) * 4 + (w >> 1) : w;",
+        "return w;",
+        "Codes of x lie in natural order, for formats whose lanes look for pairs.",
+        ONE,
+        "experts_one_hot",
+    ),
+    _fragment(
+        "grid-signs",
+        "signed_bytes(load(table + (i & 255)), static_cast<u32>(i) >> 8));",
+        "signed_bytes(load(table + (i & 255)), static_cast<u32>(i) >> 9));",
+        "The codebook with signs lacks every second combination.",
+        ONE,
+    ),
+)
+
+
+def mutants() -> Iterator[Mutant]:
+    yield from (*_FUSED, *_FRAGMENTS)
+    source = (ROOT / FUSED).read_text()
+    for path, name in ((ONE, "barrier"), (TWO, "async-barrier")):
+        pattern = Mutant(
+            f"fused-{name}",
+            FUSED,
+            "__syncthreads();",
+            ";" if path == ONE else "",
+            "Threads go on before the others have come so far.",
+            path,
+            ("experts_plain",),
+        )
+        yield from removals(pattern, source)

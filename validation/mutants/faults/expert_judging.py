@@ -1,0 +1,301 @@
+"""Mutants of what judges expert kernels: comparisons that look away, bounds that are too wide, data that has gone soft."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from validation.mutants.mutant import Mutant
+
+CASE, CHECKS, EXPECTED = "validation/expert_case.py", "validation/experts/checks.py", "validation/experts/expected.py"
+PROMISES, BOUNDS = "validation/experts/promises.py", "validation/bounds/experts.py"
+REFERENCE, AROUND = "validation/reference/experts.py", "validation/around_case.py"
+_BOUNDS = ("tests/validation/bounds/test_experts.py",)
+_REFERENCE = ("tests/validation/reference/test_experts.py",)
+_PATH = "expert_decode/iq3_xxs/iq4_nl/simt"
+
+
+def _fault(name: str, file: str, old: str, new: str, why: str) -> Mutant:
+    """Judged by the controls."""
+    return Mutant(f"expert-judge-{name}", file, old, new, why, _PATH, controls=True)
+
+
+def _tested(name: str, file: str, old: str, new: str, why: str, tests: tuple[str, ...]) -> Mutant:
+    return Mutant(f"expert-judge-{name}", file, old, new, why, tests=tests)
+
+
+_CASE = (
+    _fault(
+        "bits-with-itself",
+        CHECKS,
+        "return identical(said, one, two, labels=(pairs,), axes=_PAIR_AXES)",
+        "return identical(said, one, one.copy(), labels=(pairs,), axes=_PAIR_AXES)",
+        "Predicted bits are compared with themselves.",
+    ),
+    _fault(
+        "nan-as-zero",
+        CHECKS,
+        "out[np.isnan(out)] = NAN.view(np.float32)",
+        "out[np.isnan(out)] = 0",
+        "A NaN compares as a zero.",
+    ),
+    _fault(
+        "infinity-as-nan",
+        CHECKS,
+        "out[np.isnan(out)] = NAN.view(np.float32)",
+        "out[~np.isfinite(out)] = NAN.view(np.float32)",
+        "An infinity compares as a NaN.",
+    ),
+    _fault(
+        "bits-in-half",
+        CHECKS,
+        "    out = np.array(x)\n    out[np.isnan(out)]",
+        "    out = np.array(x)\n    out.view(np.uint32)[...] &= 0xFFFFFFFE\n    out[np.isnan(out)]",
+        "The last bit is not compared.",
+    ),
+    _fault(
+        "first-rank-alone",
+        CHECKS,
+        "    return np.ascontiguousarray(x.reshape(-1, x.shape[-1])[pairs])",
+        "    return np.ascontiguousarray(np.broadcast_to(x[:, :1], x.shape).reshape(-1, x.shape[-1])[pairs])",
+        "Every rank is taken from the first.",
+    ),
+    _fault(
+        "codes-of-h-unseen",
+        CHECKS,
+        'found.append(same("of h", got.h.q[pairs], want.h.q))',
+        'found.append(same("of h", want.h.q.copy(), want.h.q))',
+        "Codes of h are compared with themselves.",
+    ),
+    _fault(
+        "ties-everywhere",
+        CHECKS,
+        "wrong, scales = due.h.wrong(h), due.h.wrong_scales(h)",
+        "wrong, scales = due.h.wrong(h) & (np.abs(h.q - due.h.nearest) > 1), due.h.wrong_scales(h)",
+        "A code of h may be one off anywhere.",
+    ),
+    _fault("scales-of-h-unseen", CHECKS, "    elif scales.any():", "    elif False:", "Scales of h may be anything."),
+    _fault(
+        "images-more-accepted",
+        CHECKS,
+        "more, missing = sorted(ran - due), sorted(due - ran)",
+        "more, missing = [], sorted(due - ran) if not ran else []",
+        "Other images than the path's may run.",
+    ),
+    _fault(
+        "nothing-launched",
+        CHECKS,
+        "return [judge.witnessed(executor, witnesses, None, {}), holds",
+        "return [holds",
+        "Nobody asks whether anything was launched.",
+    ),
+    _fault(
+        "strays-uncounted",
+        CHECKS,
+        'holds("ignored", got.ignored == count,',
+        'holds("ignored", got.ignored <= count,',
+        "Too few pairs reported ignored are accepted.",
+    ),
+    _fault(
+        "nobody-by-value",
+        CHECKS,
+        'holds("nobody\'s rows", not bits.any(),',
+        'holds("nobody\'s rows", not bits.view(np.float32).any(),',
+        "Rows of nobody may hold -0.",
+    ),
+    _fault(
+        "broken-rows-some",
+        CHECKS,
+        "hidden_rows = int((~np.isnan(got.out[broken])).any(axis=1).sum())",
+        "hidden_rows = int((got.out[broken] != 0).any(axis=1).sum()) * 0",
+        "Rows of tokens that are not finite may hold numbers.",
+    ),
+    _fault(
+        "lost-x-at-most",
+        CHECKS,
+        "got.lost[0] == due_x",
+        "got.lost[0] <= due_x",
+        "Too few blocks of x reported lost are accepted.",
+    ),
+    _fault(
+        "lost-h-unseen",
+        CHECKS,
+        "    if whole:\n        due = (want.h.lost",
+        "    if False:\n        due = (want.h.lost",
+        "Counts of h and of outputs are not looked at.",
+    ),
+    _fault(
+        "grouping-offsets",
+        CHECKS,
+        "if not np.array_equal(grouping.offsets, due):",
+        "if len(grouping.offsets) != len(due):",
+        "First rows of experts may be anything.",
+    ),
+    _fault(
+        "grouping-shared-rows",
+        CHECKS,
+        "if not np.array_equal(np.sort(slot), np.arange(len(real))):",
+        "if False:",
+        "Two pairs may share a row.",
+    ),
+    _fault(
+        "grouping-other-expert",
+        CHECKS,
+        "if not inside.all():",
+        "if not inside.any():",
+        "A pair may lie among another expert's rows.",
+    ),
+    _fault(
+        "grouping-source",
+        CHECKS,
+        'return holds("grouping", bool(right.all()),',
+        'return holds("grouping", True,',
+        "A row may have another pair's token.",
+    ),
+    _fault(
+        "repeat-with-itself",
+        CASE,
+        'identical("repeat", checks.plain(turned), checks.plain(out[order])',
+        'identical("repeat", checks.plain(turned), checks.plain(turned)',
+        "The second run is compared with itself.",
+    ),
+    _fault(
+        "shapes-unseen",
+        CASE,
+        "    for shape in operation.shapes(path):",
+        "    for shape in ():",
+        "Work shapes are not compared.",
+    ),
+    _fault(
+        "parts-unseen",
+        CASE,
+        "    if small and case.tokens > 1:",
+        "    if small and case.tokens > 1 << 20:",
+        "Cuts into parts are not compared.",
+    ),
+    _fault("tiers-unseen", CASE, "    if tier == path.tier:", "    if tier:", "Tiers are not compared."),
+    _fault(
+        "baseline-unseen",
+        CASE,
+        "    if base is not None and base.operation in operations:",
+        "    if base is not None and base.operation in ():",
+        "The baseline is not run.",
+    ),
+    _fault(
+        "guards-of-none",
+        CASE,
+        'holds("guards", got.guards_ok,',
+        'holds("guards", True,',
+        "Memory beside a buffer may be overwritten.",
+    ),
+    _fault(
+        "shape-unseen",
+        CASE,
+        "    if first.out.shape != shape:",
+        "    if first.out.ndim != 3:",
+        "Fewer rows than pairs are accepted.",
+    ),
+    _fault(
+        "data-unseen",
+        CASE,
+        "found.checks.append(promises.kept(case, data))",
+        "promises.kept(case, data)",
+        "Inputs that break their promise are taken.",
+    ),
+    _fault(
+        "same-experts",
+        PROMISES,
+        "    if len(data.blobs) > 1 and any(",
+        "    if len(data.blobs) > 1 << 20 and any(",
+        "Experts may all have the same bytes.",
+    ),
+    _fault(
+        "router-ids-unseen",
+        AROUND,
+        'identical("ids", got.ids, due.ids, axes=axes)',
+        'identical("ids", due.ids.copy(), due.ids, axes=axes)',
+        "The router's choice is not compared.",
+    ),
+    _fault(
+        "router-nans-at-most",
+        AROUND,
+        'holds("nans", got.nans == nans,',
+        'holds("nans", got.nans <= nans,',
+        "Too few NaN reported by the router are accepted.",
+    ),
+    _fault(
+        "combine-bits-unseen",
+        AROUND,
+        '_whole(identical("bits", got.out[fine], bits,',
+        '_whole(identical("bits", bits.copy(), bits,',
+        "Bits of sums are not compared.",
+    ),
+    _fault(
+        "combine-lost-unseen",
+        AROUND,
+        'holds("lost", got.lost == lost,',
+        'holds("lost", got.lost <= lost,',
+        "Too few outputs reported lost are accepted.",
+    ),
+)
+
+_NUMBERS = (
+    _fault(
+        "product-bound-times-1000",
+        BOUNDS,
+        "    bound = CROSS * U * rounding +",
+        "    bound = 1000 * CROSS * U * rounding +",
+        "Bounds of products are a thousand times too wide.",
+    ),
+    _tested(
+        "product-bound-too-small",
+        BOUNDS,
+        "rounding += np.abs(term) + np.abs(total)",
+        "rounding += np.abs(total) / 64",
+        "Bounds of products leave out most roundings.",
+        _BOUNDS,
+    ),
+    _tested(
+        "swiglu-bound-too-small",
+        BOUNDS,
+        "relative = CROSS * (share * (2 * np.abs(gate) + 2) + 3) * U + 2.0**-125",
+        "relative = U / 64 + 2.0**-125 + 0 * share",
+        "The bound of SwiGLU leaves out the exponential.",
+        _BOUNDS,
+    ),
+    _tested(
+        "codes-without-interval",
+        BOUNDS,
+        "ends = [value - bound, value + bound]",
+        "ends = [value, value]",
+        "No tie of h is legal.",
+        _BOUNDS,
+    ),
+    _tested(
+        "reference-ties-away",
+        REFERENCE,
+        "codes = np.rint(np.where(live[..., None], blocks, np.float32(0)) * inverse[..., None])",
+        "codes = np.trunc(np.where(live[..., None], blocks, np.float32(0)) * inverse[..., None] + np.float32(0.5) * np.sign(np.where(live[..., None], blocks, np.float32(0))))",
+        "The predicted codes round ties away from zero.",
+        _REFERENCE,
+    ),
+    _tested(
+        "reference-fma-twice",
+        REFERENCE,
+        "        doubtful = (total.view(np.int64) & _BELOW) == _HALF_WAY\n",
+        "        doubtful = np.zeros(total.shape, bool)\n",
+        "The predicted sums are rounded twice where FP64 lies half way.",
+        _REFERENCE,
+    ),
+    _tested(
+        "reference-scale-twice",
+        REFERENCE,
+        "acc = fma(canonical(w.scale[None, :, block] * d_x), dot[block], acc)",
+        "acc = fma(w.scale[None, :, block], canonical(d_x * dot[block]), acc)",
+        "The predicted product rounds scale and dot in another order.",
+        _REFERENCE,
+    ),
+)
+
+
+def mutants() -> Iterator[Mutant]:
+    yield from (*_CASE, *_NUMBERS)
