@@ -1,6 +1,6 @@
-"""Sessions: `nox -s parity`, `tests`, `mutants`, `static`, `records`, `submission`, `report`, `bench`, `lint`.
+"""Sessions `parity`, `tests`, `mutants`, `static`, `records`, `memory`, `submission`, `report`, `bench`, `lint`.
 
-What follows `--` goes to the command inside.
+`nox -s SESSION`; what follows `--` goes to the command inside.
 
 The exit status is the command's own: 0 passed, 1 failed, 2 could not run.
 """
@@ -61,6 +61,13 @@ def records(session: nox.Session) -> None:
     """Verify the accepted records again, with the verifier of this checkout."""
     _install(session, _compiler_extras(session))
     _run(session, "-m", "ci.accepted", *session.posargs)
+
+
+@nox.session
+def memory(session: nox.Session) -> None:
+    """Prove elastic memory: `-- faults`, `-- traces`, and on a card `-- card`, `-- ledger`."""
+    _install(session, _card_extras(session), groups=["test"])
+    _run(session, "-m", "validation", "memory", *session.posargs)
 
 
 @nox.session

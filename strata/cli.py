@@ -18,6 +18,8 @@ from strata.executors.base import StrataError
 from strata.gates.installed import InstalledGate
 from strata.gates.table import Table
 from strata.kernels.paths import PATHS
+from strata.memory import plan_command
+from strata.memory.settings import loan_settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     which.add_argument("--all", action="store_true", help="for every compute capability that the compilers know")
     gate_parser.add_argument("--json", action="store_true", help="as JSON")
     gate_parser.set_defaults(run=lambda chosen: gate(chosen.capability, chosen.all, chosen.json))
+    plan_command.add(commands)
     chosen = parser.parse_args(arguments)
     try:
         return int(chosen.run(chosen))
@@ -52,7 +55,8 @@ def doctor() -> int:
         _row("cache", f"NOT WRITABLE: {error}")
         cached = False
     asked = switches.read(os.environ)
-    for line in [*(f"{name}={value}" for name, value in asked.values.items()), *asked.problems]:
+    settings = [f"{name}={value}" for name, value in asked.values.items()]
+    for line in [*settings, *asked.problems, *loan_settings(asked)[1]]:
         _row("switches", line)
     available = [_report(name) for name in ("lanes", "cuda")]
     if cached and any(available):

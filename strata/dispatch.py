@@ -17,8 +17,8 @@ from strata.executors.base import StrataError
 from strata.executors.cuda.driver import OLDEST_CUDA
 from strata.gates.gate import Decision
 from strata.gates.policy import POLICY
-from strata.kernels.paths import MODES, PATHS, Path
-from strata.switches import PROMPT_OLD, PROMPT_Q4, PROMPT_Q4_TC, Switches
+from strata.kernels.paths import EXPERT_MODES, MODES, PATHS, Path
+from strata.switches import FUSED, FUSED_NATIVE, FUSED_SM75, PROMPT_OLD, PROMPT_Q4, PROMPT_Q4_TC, Switches
 
 Gate = Callable[[Path, Device], Decision]
 
@@ -27,7 +27,7 @@ Gate = Callable[[Path, Device], Decision]
 class Served:
     """path: the name of the path that serves, None when none can; reason: one line; target: what to compile it for,
     `sm_NN`, or `compute_NN` for PTX; None on the CPU, or without a path. instead_of: the path of the device's tier
-    when it was refused, and cause by what: `switch`, `compiler` or `gate`."""
+    when it was refused, and cause by what: `switch`, `compiler`, `gate`, or, of experts, `layer` or `probe`."""
 
     path: str | None
     reason: str
@@ -49,9 +49,26 @@ class _Veto:
 _VETOES = (
     _Veto(PROMPT_OLD, "1", "prompt_attention", MODES),
     _Veto(PROMPT_Q4, "0", "prompt_attention", ("q4_0",)),
+    _Veto(FUSED_NATIVE, "0", "expert_fused", EXPERT_MODES),
 )
-#: Paths that serve only when asked for, and the switch and value that ask.
-_ON_REQUEST = {"prompt_attention/q4_0/sm75": (PROMPT_Q4_TC, "1")}
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A value of a switch without which an operation's modes do not serve. tier: where, None for everywhere."""
+
+    switch: str
+    value: str
+    operation: str
+    modes: tuple[str, ...]
+    tier: str | None = None
+
+
+_REQUESTS = (
+    _Request(PROMPT_Q4_TC, "1", "prompt_attention", ("q4_0",), "sm75"),
+    _Request(FUSED, "1", "expert_fused", EXPERT_MODES),
+    _Request(FUSED_SM75, "1", "expert_fused", EXPERT_MODES, "sm75"),
+)
 
 
 def serve(operation: str, mode: str, device: Device, switches: Switches, gate: Gate) -> Served:
@@ -87,10 +104,12 @@ def _candidates(operation: str, mode: str, device: Device) -> tuple[Path | None,
         raise StrataError(f"operation {operation!r}: expected one of {known}")
     rows = [path for path in rows if path.mode == mode]
     if not rows:
-        raise StrataError(f"{operation}: mode {mode!r}, expected one of {', '.join(MODES)}")
+        modes = dict.fromkeys(path.mode for path in PATHS.values() if path.operation == operation)
+        raise StrataError(f"{operation}: mode {mode!r}, expected one of {', '.join(modes)}")
     own = [path for path in rows if path.baseline is not None]
-    base = PATHS[str(own[0].baseline)] if own else rows[0]
-    return next((path for path in own if _serves(path, device.capability)), None), base
+    bases = [PATHS[str(path.baseline)] for path in own] or rows
+    able = [path for path in bases if device.capability is not None and path.min_capability <= device.capability]
+    return next((path for path in own if _serves(path, device.capability)), None), (able or bases[:1])[-1]
 
 
 def _serves(path: Path, capability: int | None) -> bool:
@@ -120,10 +139,13 @@ def _refused(fast: Path, device: Device, switches: Switches, gate: Gate) -> tupl
     for veto in _VETOES:
         if (veto.operation, switches.value(veto.switch)) == (fast.operation, veto.value) and fast.mode in veto.modes:
             return "switch", f"{veto.switch}={veto.value} asks for it"
-    if fast.name in _ON_REQUEST:
-        switch, value = _ON_REQUEST[fast.name]
-        if switches.value(switch) != value:
-            return "switch", f"it serves only where {switch}={value} asks; the gate says {gate(fast, device).line}"
+    for request in _REQUESTS:
+        concerns = request.operation == fast.operation and fast.mode in request.modes
+        if not concerns or request.tier not in (None, fast.tier):
+            continue
+        if switches.value(request.switch) != request.value:
+            asked = f"{request.switch}={request.value}"
+            return "switch", f"it serves only where {asked} asks; the gate says {gate(fast, device).line}"
     code = device.machine_code
     if code is None or code < fast.min_capability:
         return "compiler", (

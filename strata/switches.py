@@ -57,6 +57,18 @@ PROMPT_Q4 = "STRATA_PROMPT_ATTN_Q4"
 PROMPT_Q4_TC = "STRATA_PROMPT_ATTN_Q4_TC"
 PROMPT_OLD = "STRATA_PROMPT_ATTN_OLD"
 SELECT_SIMT = "STRATA_SELECT_SIMT"
+VERIFY_RECLAIM = "STRATA_VERIFY_RECLAIM"
+LOAN_ELASTIC = "STRATA_PREFILL_ELASTIC_LOAN"
+LOAN_MTP = "STRATA_PREFILL_MTP_LOAN"
+LOAN_HEAD = "STRATA_PREFILL_HEAD_LOAN"
+LOAN_RETAIN = "STRATA_PREFILL_RETAIN_STARTUP_CHUNK"
+LOAN_REPEAT = "STRATA_PREFILL_REPEAT_LOAN"
+LOAN_REPEAT_TOKENS = "STRATA_PREFILL_REPEAT_MIN_TOKENS"
+FUSED = "STRATA_PF_FUSED"
+FUSED_NATIVE = "STRATA_PF_FUSED_NATIVE"
+FUSED_SM75 = "STRATA_PF_FUSED_NATIVE_SM75"
+FUSED_ADAPTIVE = "STRATA_PF_FUSED_NATIVE_SM75_ADAPTIVE"
+FUSED_TILE = "STRATA_PF_FUSED_TILE"
 
 _ROWS = (
     Switch(
@@ -84,6 +96,46 @@ _ROWS = (
         "prompt_attention",
     ),
     Switch(
+        FUSED,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: asks for the fused path of experts in their own blocks, on every device; nothing else asks for it.",
+        "expert_fused",
+    ),
+    Switch(
+        FUSED_NATIVE,
+        "choice",
+        ("0",),
+        "",
+        f"0: the baseline computes experts in their own blocks, although {FUSED}=1.",
+        "expert_fused",
+    ),
+    Switch(
+        FUSED_SM75,
+        "flag",
+        ("0", "1"),
+        "0",
+        f"1: asks for the fused path on compute capability 7.5, beside {FUSED}=1; newer devices need it not.",
+        "expert_fused",
+    ),
+    Switch(
+        FUSED_ADAPTIVE,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: on compute capability 7.5, the large work shape for each format whose probe passes. No bit depends on it.",
+        "expert_fused",
+    ),
+    Switch(
+        FUSED_TILE,
+        "choice",
+        ("64", "128"),
+        "",
+        "Routed rows of a tile of the fused path, on compute capability 8.0 and later alone. No bit depends on it.",
+        "expert_fused",
+    ),
+    Switch(
         SELECT_SIMT,
         "flag",
         ("0", "1"),
@@ -91,6 +143,62 @@ _ROWS = (
         "1: asks for the FP32 kernel of block selection.",
         "block_select",
         works=False,
+    ),
+    Switch(
+        LOAN_ELASTIC,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: a prompt reads in the memory of what only decoding needs, and the cache grows into it meanwhile.",
+        "prompt_loan",
+    ),
+    Switch(
+        LOAN_MTP,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: the loan takes the routed experts of the draft layer, and the draft head with them.",
+        "prompt_loan",
+    ),
+    Switch(
+        LOAN_HEAD,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: the loan takes the output head.",
+        "prompt_loan",
+    ),
+    Switch(
+        LOAN_RETAIN,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: the chunk planned at the start, with the loan's memory, is the largest of every later prompt.",
+        "prompt_loan",
+    ),
+    Switch(
+        LOAN_REPEAT,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: later prompts take the loan too, not only the first.",
+        "prompt_loan",
+    ),
+    Switch(
+        LOAN_REPEAT_TOKENS,
+        "number",
+        ("0", "999999999"),
+        "1024",
+        "Tokens that a later prompt must really read to take the loan; below 256 it is 256.",
+        "prompt_loan",
+    ),
+    Switch(
+        VERIFY_RECLAIM,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: RECLAIM compares every byte of every slot with the host before a row names it again.",
+        "expert_cache",
     ),
 )
 

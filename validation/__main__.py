@@ -18,6 +18,8 @@ from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
 from validation import fuzz, kinds, ledger_command, parity, profiles, soak, static
 from validation.controls import proof
+from validation.experts import faults
+from validation.memory import command as memory_command
 from validation.predict import DEFAULT_RULE
 from validation.profiles import PROFILES
 from validation.record import recording, verify_command
@@ -29,11 +31,13 @@ LOG_WIDTH = 140
 #: Commands that a module carries out: its `add_arguments` and `run`, its docstring for --help; and a line on each.
 _COMMANDS: dict[str, tuple[Any, str]] = {
     "fuzz": (fuzz, "random configurations, infinities and NaN among them, compared bit for bit"),
+    "faults": (faults, "known faults of expert kernels, and which limits let them through"),
     "static": (static, "registers, shared memory, spills and instructions"),
     "soak": (soak, "many healthy runs of small cases with fresh seeds: is there a false alarm?"),
     "ledger": (ledger_command, "how much of their bounds the kernels use"),
     "verify": (verify_command, "check a record without a card"),
     "report": (report_command, "write a page about runs and records"),
+    "memory": (memory_command, "elastic memory: failing driver calls, traces, byte ledgers, a run on a card"),
 }
 
 

@@ -126,6 +126,8 @@ def _combine(found: Findings, case: ExpertCase, executor: Executor, settings: Se
         holds("lost", got.lost == lost, f"{got.lost} outputs reported lost, {lost} are not finite"),
         holds("finite", spoiled == 0, f"{spoiled} outputs of finite tokens are not finite"),
         holds("broken", fine.all() or lost > 0, "tokens that are not finite gave numbers"),
-        self_check(due[:, None], bound[:, None], lambda x: within("self", x, due[:, None], bound[:, None]).verdict.passes),
+        self_check(
+            due[:, None], bound[:, None], lambda x: within("self", x, due[:, None], bound[:, None]).verdict.passes
+        ),
         replace(judge.bit_battery(got.out), name="self bits"),
     ]

@@ -1,4 +1,5 @@
-"""Runs one case of an expert path: path, path again in other orders, bits, three steps against FP64, baseline, verdict."""
+"""Runs one case of an expert path: path, path again in other orders, bits, three steps against FP64, baseline,
+verdict."""
 
 from __future__ import annotations
 
@@ -63,22 +64,26 @@ def run(
             found.checks += checks.of_bits("bits", first, bits, whole)
         else:  # every row is nobody's, and all of it was looked at
             found.checks[-1] = replace(found.checks[-1], figures={"all_bits": True})
-        found.checks += checks.finite(data, first, bits if whole else None)
+        found.checks += checks.finite(data, first, bits, whole)
     with found.timed("prediction"):
         found.checks += _predicted(case, path, executor, settings, operation, data, first.out)
     some = referenced(case, data, pairs)
     some = some[_finite(bits, some)]
     if len(some):
         with found.timed("steps"):
-            found.checks += checks.of_steps(data, first, some, operation.arithmetic)
+            stepped, down = checks.of_steps(data, first, some, operation.arithmetic)
+            found.checks += stepped
         with found.timed("reference"):
             model: Model = memo.get(
                 f"model of {path.operation}",
                 (key, len(some)),
                 lambda: expected.model(data, some, operation.arithmetic),
             )
-        found.checks.append(checks.limited("bound", checks.rows(first.out, some), model.rounded, some))
-        found.checks.append(checks.battery(some, model.rounded, data))
+        if operation.arithmetic.whole:
+            found.checks.append(checks.limited("bound", checks.rows(first.out, some), model.rounded, some))
+        due = model.rounded if operation.arithmetic.whole else down
+        if due is not None:
+            found.checks.append(checks.battery(some, due, data))
         found.checks.append(checks.refused_bit(first.out))
         new = checks.errors(checks.rows(first.out, some), model)
         found.figures |= {f"new_{name}": value for name, value in new.items()}
@@ -100,7 +105,9 @@ def run(
             found.checks += _baseline(found, memo, key, base, basis, data, second, pairs, some, whole)
     if settings.reps:
         with found.timed("timing"):
-            _time(found, data, ((path, first.out), (base, old.out if old else None)), executor, settings.reps, operations)
+            _time(
+                found, data, ((path, first.out), (base, old.out if old else None)), executor, settings.reps, operations
+            )
     return found
 
 
@@ -138,7 +145,8 @@ def _again(
     data: Inputs,
     out: np.ndarray,
 ) -> list[Check]:
-    """The path once more: its tokens in another order, in every work shape, and in two parts. Every pair keeps its bits."""
+    """The path once more: its tokens in another order, in every work shape, and in two parts. Every pair keeps its
+    bits."""
     other = settings.twin or executor
     order = case.stream("repeat").permutation(case.tokens)
     turned = operation.run(other, path, data.tokens(order), None, False).out
@@ -248,5 +256,3 @@ def _time(
         found.figures[f"device_{name}"] = said
     if "device_old" in found.figures:
         found.figures["device_ratio"] = found.figures["device_old"]["median"] / found.figures["device_new"]["median"]
-
-

@@ -11,6 +11,7 @@ from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS
 from validation import kinds
 from validation.cases import Case
+from validation.experts import plan as expert_plan
 from validation.experts.case import AnyCase, ExpertCase
 from validation.pools import EDGE_WIDTHS
 from validation.recipes import of_operation
@@ -42,11 +43,18 @@ _CAPTURED_QUERIES = {"quick": 48, "standard": 256, "full": 1 << 20}
 
 @dataclass(frozen=True)
 class Entry:
-    """A case of a profile. modes: those it is run in, None for all; flavor: build on lanes, None by size."""
+    """A case of a profile. modes, operations: those it is run in, None for all that take it; flavor: build on lanes,
+    None by size."""
 
     case: AnyCase
     modes: tuple[str, ...] | None = None
     flavor: str | None = None
+    operations: tuple[str, ...] | None = None
+
+    def takes(self, path: Path) -> bool:
+        """Whether the case is one of a path's."""
+        chosen = self.operations is None or path.operation in self.operations
+        return chosen and (self.modes is None or path.mode in self.modes) and fits(self.case, path)
 
 
 def _small(recipe: str, seed: int, page_size: int, queries: int = _SMALL[1]) -> Case:
@@ -124,6 +132,20 @@ def pack_entries(seed: int, profile: str) -> list[Entry]:
     return [*(Entry(case) for case in cases), Entry(large, ("q4_0",))]
 
 
+def entries(seed: int, profile: str, paths: Sequence[Path]) -> list[Entry]:
+    """The cases that a profile has for some paths, by the kinds of data that they take."""
+    found = {kinds.of_path(path) for path in paths}
+    planned: list[Entry] = []
+    if "prompt_attention" in found:
+        planned += LISTS[profile](seed)
+    if "kv_pack" in found:
+        planned += pack_entries(seed, profile)
+    for kind in kinds.ROUTED:
+        if kind in found:
+            planned += [Entry(*one) for one in expert_plan.LISTS[kind](seed, profile)]
+    return planned
+
+
 def captured(seed: int, layers: Sequence[int], tokens: int, heads: tuple[int, int], profile: str) -> list[Entry]:
     """Cases of every captured layer over all its tokens, packed by our kernel and by the `gguf` package.
 
@@ -156,7 +178,7 @@ def plan(paths: Sequence[Path], entries: Sequence[Entry], lanes: bool) -> list[J
         small = isinstance(entry.case, Case) and entry.case.context <= _SMALL[0]
         flavor = entry.flavor or ("checked" if small else "fast")
         for path in sorted(paths, key=lambda path: (path.operation, path.mode)):
-            if fits(entry.case, path) and (entry.modes is None or path.mode in entry.modes):
+            if entry.takes(path):
                 jobs.append(Job(entry.case, path, flavor, index if lanes and index % 2 else None))
     if not jobs:
         raise StrataError("no planned case fits the selected paths, expected recipes and paths of one operation")

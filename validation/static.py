@@ -24,8 +24,10 @@ from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, Strat
 from strata.executors.cuda.images import build
 from strata.executors.cuda.nvrtc import Nvrtc, load_nvrtc
 from strata.kernels import kv_pack
-from strata.kernels.paths import Limits, Path, limits, select
+from strata.kernels.paths import AROUND, Limits, Path, limits, select
 from strata.kernels.pool import GROUPS, MODE_FORMATS
+from validation import around_case
+from validation.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
 from validation.operations import ATTENTION
 from validation.pack_case import ROTATED
 from validation.report.progress import Reporter
@@ -55,6 +57,12 @@ class Figures:
 
 def kernels(path: Path, groups: Iterable[int] = GROUPS) -> Iterator[Kernel]:
     """The kernels of a path, for the given numbers of query heads that share a KV head."""
+    if path.operation in EXPERT_OPERATIONS:
+        yield from EXPERT_OPERATIONS[path.operation].kernels(path, None)
+        return
+    if path.operation in AROUND:
+        yield from around_case.kernels_of(path.operation)
+        return
     if path.operation == "kv_pack":
         for entry in sorted({f"kv_pack_{form}" for form in MODE_FORMATS[path.mode]}):
             yield kv_pack.kernel(entry)
@@ -114,7 +122,7 @@ def measure(path: Path, kernel: Kernel, arch: int, nvrtc: Nvrtc, disassembler: F
 
 def problems(path: Path, figures: Figures) -> list[str]:
     """One line for each limit that an image breaks; empty when it keeps them all."""
-    limit: Limits = limits(path)
+    limit: Limits = limits(path, figures.kernel.partition("[")[0])
     head = f"{figures.path} {figures.kernel} sm_{figures.arch} NVRTC {figures.compiler}:"
     said = []
     if figures.shared_bytes > limit.shared_bytes:

@@ -42,9 +42,12 @@ def decide(
 ) -> Decision:
     """Whether `path`, made of `sources`, is open on `device`. Pure; raises nothing, whatever a record holds."""
     rule = policy.rules.get(path.tier)
-    if rule is None:
-        return Decision(True, f"open: {path.tier} paths need no record")
+    if rule is None or path.operation in policy.baselines:
+        what = f"{path.tier} paths" if rule is None else "baselines"
+        return Decision(True, f"open: {what} need no record")
     way = f"a card of compute capability {span(rule.recorded)} opens it by `{COMMAND}`"
+    if path.operation not in policy.recorded:
+        way = f"no record of this version holds {path.operation}"
     if device.capability is None:
         return Decision(False, f"locked: simulated: {device.name} proves nothing of a card", way)
     lowest, highest = rule.serves

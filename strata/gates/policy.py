@@ -23,16 +23,23 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """rules: by tier; a tier without one needs no record. required: (context, queries) of the cases of `recipe` that
-    a record must hold for a path, whatever else was planned."""
+    """rules: by tier; a tier without one needs no record. baselines: operations that need none although their tiers
+    have a rule, because they are what serves where nothing is proved; recorded: those that a record can hold.
+    required: (context, queries) of the cases of `recipe` that a record must hold for a path, whatever else was
+    planned."""
 
     rules: Mapping[str, Rule]
     recipe: str = "signed_decades"
     required: tuple[tuple[int, int], ...] = ((4096, 512), (1500, 512))
+    baselines: tuple[str, ...] = ()
+    recorded: tuple[str, ...] = ("prompt_attention",)
 
 
 #: sm75 is for Turing, which is 7.5 alone. sm80 code runs on everything later, and its record may come from any of it.
-POLICY = Policy(MappingProxyType({"sm75": Rule((75, 79), (75, 75)), "sm80": Rule((80, NEWEST), (80, NEWEST))}))
+POLICY = Policy(
+    MappingProxyType({"sm75": Rule((75, 79), (75, 75)), "sm80": Rule((80, NEWEST), (80, NEWEST))}),
+    baselines=("expert_mmq",),
+)
 
 
 def span(ends: tuple[int, int]) -> str:

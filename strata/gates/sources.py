@@ -34,11 +34,11 @@ class Sources:
 
 def of_path(path: Path, directory: FilePath = KERNELS) -> Sources:
     """The sources of a path whose kernels lie in `directory`. Raises StrataError when a file cannot be read."""
-    files = {
-        name: hashlib.sha256(_read(directory / name)).hexdigest()
-        for name in included(f"{path.operation}.cu", directory)
-    }
-    return Sources(files, frozenset(program(kernel.entry, kernel.defines) for kernel in _kernels(path)))
+    made = _kernels(path)
+    stems = sorted({path.operation, *(kernel.source for kernel in made)})
+    names = {name for stem in stems for name in included(f"{stem}.cu", directory)}
+    files = {name: hashlib.sha256(_read(directory / name)).hexdigest() for name in sorted(names)}
+    return Sources(files, frozenset(program(kernel.entry, kernel.defines) for kernel in made))
 
 
 def program(entry: str, defines: tuple[tuple[str, int], ...]) -> Program:
@@ -86,7 +86,11 @@ def _read(file: FilePath) -> bytes:
 
 
 def _kernels(path: Path) -> list[Kernel]:
-    """The kernels of a gated path, one for each group of heads; none for a path that needs no record."""
+    """The kernels of a gated path, in every geometry or work shape; none for a path that needs no record."""
+    if path.operation == "expert_fused":
+        from strata.kernels import expert_fused
+
+        return list(expert_fused.kernels(path))
     if path.operation != "prompt_attention":
         return []
     from strata.kernels.prompt_attention import kernel

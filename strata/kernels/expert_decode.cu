@@ -50,27 +50,28 @@ constexpr int kThreads = WARPS * 32;
 static_assert(Blocks<WEIGHTS>::grid_words * 4 == SHARED_BYTES, "expert_decode.py and this file disagree on shared memory");
 
 // The dot products of a group of 32 times its scale, the block's own d apart: one for each half under a scale of 16.
-DEVICE i32 scaled_dot(const Fetched<WEIGHTS>& f, int b, const i32 (&dot)[2]) {
+template <int TYPE>
+DEVICE i32 scaled_dot(const Fetched<TYPE>& f, int b, const i32 (&dot)[2]) {
   const u32 part = static_cast<u32>(b) % 8;
   const i32 whole = dot[0] + dot[1];
-  if constexpr (WEIGHTS == TYPE_IQ3_XXS) {
+  if constexpr (TYPE == TYPE_IQ3_XXS) {
     const i32 level = joined(f.h[5], f.h[6]) >> 28;
     return (level * whole + whole / 2) / 2;
-  } else if constexpr (WEIGHTS == TYPE_IQ2_XXS) {
+  } else if constexpr (TYPE == TYPE_IQ2_XXS) {
     const i32 level = joined(f.h[3], f.h[4]) >> 28;
     return whole * (2 * level + 1) / 8;
-  } else if constexpr (WEIGHTS == TYPE_IQ2_XS || WEIGHTS == TYPE_IQ2_S) {
-    const u32 levels = byte_of(f.h[WEIGHTS == TYPE_IQ2_XS ? 5 : 6], part % 2);
+  } else if constexpr (TYPE == TYPE_IQ2_XS || TYPE == TYPE_IQ2_S) {
+    const u32 levels = byte_of(f.h[TYPE == TYPE_IQ2_XS ? 5 : 6], part % 2);
     const i32 low = levels & 15u, high = levels >> 4;
     return (dot[0] * low + dot[1] * high + whole / 2) / 4;
-  } else if constexpr (WEIGHTS == TYPE_IQ3_S) {
+  } else if constexpr (TYPE == TYPE_IQ3_S) {
     const i32 level = f.h[8] >> 4 * (part % 4) & 15;
     return whole * (1 + 2 * level);
-  } else if constexpr (WEIGHTS == TYPE_IQ4_XS) {
+  } else if constexpr (TYPE == TYPE_IQ4_XS) {
     const i32 low = f.h[10] >> 4 * (part % 4) & 15, high = f.h[9] >> 2 * part & 3;
     return whole * ((low | high << 4) - 32);
   } else {
-    static_assert(WEIGHTS == TYPE_IQ4_NL || WEIGHTS == TYPE_Q2_0, "no scale but the block's own");
+    static_assert(TYPE == TYPE_IQ4_NL || TYPE == TYPE_Q2_0, "no scale but the block's own");
     return whole;
   }
 }
@@ -120,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int i = 0; i < 8; ++i) dot[i / 4] = dp4a(q[i], x[i], dot[i / 4]);
         const float scale = __fmul_rn(d, half_value(load(scales + source[p] * groups + b)));
-        acc[p] = __fmaf_rn(scale, __int2float_rn(scaled_dot(f, b, dot)), acc[p]);
+        acc[p] = __fmaf_rn(scale, __int2float_rn(scaled_dot<WEIGHTS>(f, b, dot)), acc[p]);
       }
     }
     warp_add<32>(acc);

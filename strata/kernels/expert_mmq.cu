@@ -90,7 +90,7 @@ DEVICE void bring_weights(Shared<u8> weights, Shared<float> scales, Shared<u32> 
                           int count) {
   const int part = static_cast<int>(threadIdx.x) % kParts, row = static_cast<int>(threadIdx.x) / kParts;
   if (part >= count) return;
-  constexpr int kTurns = kRows * kParts / kThreads, kAhead = kScales == 1 ? kTurns : 2;
+  constexpr int kTurns = kRows * kParts / kThreads, kAhead = kScales == 1 && Blocks<WEIGHTS>::halves < 10 ? kTurns : 2;
 #pragma unroll
   for (int turn = 0; turn < kTurns; turn += kAhead) {
     Fetched<WEIGHTS> fetched[kAhead];
@@ -198,7 +198,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
   const int groups = width / 32;
   for (int first = 0; first < groups; first += kParts) {
     const int count = groups - first < kParts ? groups - first : kParts;
-    for (int begin = 0; begin < count; begin += 4 * STAGED) {   // as many groups as are in shared memory at once
+    for (int piece = 0; piece < 2 / STAGED; ++piece) {   // as many groups as are in shared memory at once
+      const int begin = piece * 4;
+      if (begin >= count) break;
       __syncthreads();   // what was there has been read
 #pragma unroll
       for (int block = 0; block < STAGED; ++block)

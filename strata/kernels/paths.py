@@ -57,19 +57,35 @@ class Limits:
 _SPILLS = {"prompt_attention/k8v4/sm80": 16}
 
 
-def limits(path: Path) -> Limits:
-    """The limits of a path.
+#: Entries whose work is an integer matrix product; the others of expert paths have no matrix instruction.
+_PRODUCTS = ("expert_gate_up", "expert_down", "expert_mmq")
+_ASYNC = ("LDGSTS", "LDGDEPBAR")
+
+
+def limits(path: Path, entry: str = "") -> Limits:
+    """The limits of a path's kernel; entry: which of several, where they differ.
 
     sm75: Turing has 64 KiB of shared memory a block, no cp.async (LDGSTS) and no m16n8k16; its one FP16 matrix
     instruction with FP32 sums is m16n8k8 (HMMA.1688). sm80: 99 KiB, what compute capability 8.6 and 8.9 give a
     block. simt: no matrix instruction at all, and 48 KiB, what any card gives without being asked.
     """
+    if path.operation in EXPERTS:
+        return _expert_limits(path, entry)
     if path.tier == "sm75":
         return Limits(64 << 10, 0, (7,), ("HMMA.1688.F32",), ("LDGSTS", "LDGDEPBAR", "HMMA.16816", "HMMA.884"))
     spills = _SPILLS.get(path.name, 0)
     if path.tier == "sm80":
         return Limits(99 << 10, spills, (8, 9, 10, 12), ("HMMA.16816.F32", "LDGSTS"), ("HMMA.1688.", "HMMA.884"))
     return Limits(48 << 10, spills, (7, 8, 9, 10, 12), (), ("HMMA", "IMMA", "LDGSTS"))
+
+
+def _expert_limits(path: Path, entry: str) -> Limits:
+    """Integer products: m8n8k16 (IMMA.8816) on Turing, m16n8k32 or, for a scale of 16 values, m16n8k16 later."""
+    if entry not in _PRODUCTS:
+        return Limits(48 << 10, 0, (7, 8, 9, 10, 12), (), ("HMMA", "IMMA", "LDGSTS"))
+    if path.tier == "sm75":
+        return Limits(64 << 10, 0, (7,), ("IMMA.8816.S8.S8",), (*_ASYNC, "HMMA", "IMMA.16"))
+    return Limits(99 << 10, 0, (8, 9, 10, 12), ("IMMA.168", "LDGSTS"), ("HMMA", "IMMA.8816"))
 
 
 def _table() -> dict[str, Path]:

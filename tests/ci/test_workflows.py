@@ -22,6 +22,7 @@ PAGE = (ROOT / "ci" / "README.md").read_text(encoding="utf-8")
 PARSERS: dict[str, Callable[[list[str]], object]] = {
     "parity": lambda words: validation.parser().parse_args(["parity", *words]),
     "static": lambda words: validation.parser().parse_args(["static", *words]),
+    "memory": lambda words: validation.parser().parse_args(["memory", *words]),
     "mutants": mutants_main.parser().parse_args,
     "records": accepted.parser().parse_args,
     "submission": submission.parser().parse_args,

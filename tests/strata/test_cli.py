@@ -53,7 +53,7 @@ def test_gate_of_this_machine(
     assert cli.main(["gate"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("no card: no driver; install one\n")
-    assert out.count("  locked  ") == len(builder.PROMPT)
+    assert out.count("  locked  ") == len(builder.GATED)
     # Without a card nothing but JSON goes where JSON was asked for.
     assert cli.main(["gate", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["devices"][0]["capability"] is None
@@ -73,14 +73,17 @@ def test_doctor_reports_switches(
     monkeypatch.setenv("STRATA_PROMPT_ATTN_Q4", "off")
     monkeypatch.setenv("STRATA_PROMPT_ATTN_Q4TC", "1")
     monkeypatch.setenv("STRATA_SELECT_SIMT", "1")
+    monkeypatch.setenv("STRATA_PREFILL_HEAD_LOAN", "1")
     monkeypatch.setattr(cli, "_report", lambda name: True)
     assert cli.main(["doctor"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("switches ")]
     assert lines == [
+        "switches STRATA_PREFILL_HEAD_LOAN=1",
         "switches STRATA_PROMPT_ATTN_OLD=1",
         "switches STRATA_SELECT_SIMT=1",
         "switches STRATA_PROMPT_ATTN_Q4='off': expected 0; counts as absent",
         "switches STRATA_PROMPT_ATTN_Q4TC='1': no such switch, it has no effect; "
         "the nearest known name is STRATA_PROMPT_ATTN_Q4_TC",
         "switches STRATA_SELECT_SIMT=1 has no effect yet: block_select does not exist in this version",
+        "switches STRATA_PREFILL_HEAD_LOAN=1 has no effect without STRATA_PREFILL_ELASTIC_LOAN=1",
     ]

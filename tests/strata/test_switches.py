@@ -21,6 +21,18 @@ def test_the_table_is_what_is_documented() -> None:
         "STRATA_PROMPT_ATTN_Q4_TC",
         "STRATA_PROMPT_ATTN_OLD",
         "STRATA_SELECT_SIMT",
+        "STRATA_PREFILL_ELASTIC_LOAN",
+        "STRATA_PREFILL_MTP_LOAN",
+        "STRATA_PREFILL_HEAD_LOAN",
+        "STRATA_PREFILL_RETAIN_STARTUP_CHUNK",
+        "STRATA_PREFILL_REPEAT_LOAN",
+        "STRATA_PREFILL_REPEAT_MIN_TOKENS",
+        "STRATA_VERIFY_RECLAIM",
+        "STRATA_PF_FUSED",
+        "STRATA_PF_FUSED_NATIVE",
+        "STRATA_PF_FUSED_NATIVE_SM75",
+        "STRATA_PF_FUSED_NATIVE_SM75_ADAPTIVE",
+        "STRATA_PF_FUSED_TILE",
     }
     for name, switch in SWITCHES.items():
         assert name == switch.name

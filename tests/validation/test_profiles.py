@@ -13,14 +13,21 @@ from validation.cases import Case
 from validation.pools import TILES, page_table
 from validation.profiles import Entry
 from validation.recipes import RECIPES, find
+from validation.runner import Job
 
 LISTS = {"quick": profiles.quick, "standard": profiles.standard, "full": profiles.full}
 ATTENTION = select("prompt_attention/*")
 
 
+def of(one: Entry | Job) -> Case:
+    """The attention or packing case of an entry or a job."""
+    assert isinstance(one.case, Case)
+    return one.case
+
+
 @pytest.mark.parametrize("name", profiles.PROFILES)
 def test_every_recipe_page_size_and_group_is_there(name: str) -> None:
-    cases = [entry.case for entry in LISTS[name](1)]
+    cases = [of(entry) for entry in LISTS[name](1)]
     judged = {r.name for r in RECIPES.values() if r.operation == "prompt_attention"}
     assert judged - {"captured"} <= {case.recipe for case in cases}
     assert {case.page_size for case in cases} >= set(profiles.PAGE_SIZES)
@@ -54,32 +61,32 @@ def test_the_laws_are_planned_once_a_path_small_and_checked(name: str) -> None:
     for job in jobs:
         assert job.flavor == "checked"
         # More than two chunks of each path, and the last one unfinished.
-        assert 2 * max(TILES) < job.case.context - job.case.queries + 1
-        assert all(job.case.context % tile for tile in TILES)
+        assert 2 * max(TILES) < of(job).context - of(job).queries + 1
+        assert all(of(job).context % tile for tile in TILES)
 
 
 def test_quick_has_a_second_batch_of_the_baseline_in_every_mode_and_a_checked_build() -> None:
     jobs = [job for job in profiles.plan(ATTENTION, profiles.quick(1), lanes=True) if job.flavor == "checked"]
-    batched = [job for job in jobs if job.case.queries > BATCH and job.case.queries % BATCH]
+    batched = [job for job in jobs if of(job).queries > BATCH and of(job).queries % BATCH]
     assert {job.path for job in batched} == set(ATTENTION)
 
 
 def test_quick_has_pools_whose_rows_need_more_than_16_bits() -> None:
     for entries, operation in ((profiles.quick(1), "prompt_attention"), (profiles.pack_entries(1, "quick"), "kv_pack")):
-        large = [e for e in entries if e.case.page_size > max(profiles.PAGE_SIZES)]
+        large = [e for e in entries if of(e).page_size > max(profiles.PAGE_SIZES)]
         assert [find(entry.case.recipe).operation for entry in large] == [operation]
-        case = large[0].case
+        case = of(large[0])
         table, _ = page_table(case.stream("pages"), find(case.recipe).pages, case.context, case.page_size)
         assert table[0] * case.n_head_kv * case.page_size >= 1 << 16
 
 
 def test_in_quick_the_table_in_order_ends_with_a_ragged_page() -> None:
-    (case,) = [entry.case for entry in profiles.quick(1) if entry.case.recipe == "in_order"]
+    (case,) = [of(entry) for entry in profiles.quick(1) if entry.case.recipe == "in_order"]
     assert case.context % case.page_size != 0
 
 
 def test_full_has_the_published_sizes() -> None:
-    cases = [entry.case for entry in profiles.full(1)]
+    cases = [of(entry) for entry in profiles.full(1)]
     assert {(32768, 2048), (1500, 1500), (2100, 256)} <= {(case.context, case.queries) for case in cases}
 
 
@@ -106,14 +113,14 @@ def test_tiers_of_a_mode_follow_one_another() -> None:
 
 def test_captured_cases_are_packed_by_us_and_by_gguf_where_it_has_the_format() -> None:
     entries = profiles.captured(1, [0, 5], 2048, (1, 4), "quick")
-    assert {entry.case.option("layer", "") for entry in entries} == {"0", "5"}
+    assert {of(entry).option("layer", "") for entry in entries} == {"0", "5"}
     jobs = profiles.plan(ATTENTION, entries, lanes=True)
-    by_gguf = {job.path.mode for job in jobs if job.case.option("packer", "") == "gguf"}
-    by_us = {job.path.mode for job in jobs if job.case.option("packer", "") == "kernel"}
+    by_gguf = {job.path.mode for job in jobs if of(job).option("packer", "") == "gguf"}
+    by_us = {job.path.mode for job in jobs if of(job).option("packer", "") == "kernel"}
     assert by_gguf == {"k8v4", "q4_0"}
     assert by_us == {"fp16", "int8", "k8v4", "q4_0"}
     whole = profiles.captured(1, [0], 2048, (1, 4), "full")
-    assert all(entry.case.queries == 2048 for entry in whole)
+    assert all(of(entry).queries == 2048 for entry in whole)
 
 
 def test_one_recipe_can_be_picked_from_any_profile() -> None:

@@ -1,8 +1,8 @@
 """How far an expert kernel may be from FP64, step by step, per element (U = 2**-24, one float32 rounding).
 
-Product. Over blocks b let t[b] be the exact term (scales, activation scale and integer dot) and S[b] = t[0] + .. + t[b].
-With one scale for 32 values `fl(d_w d_x)` is off by U of itself and the fma by U of its sum; dots are exact. So the
-errors of all blocks add up to
+Product. Over blocks b let t[b] be the exact term (scales, activation scale and integer dot) and S[b] = t[0] + .. +
+t[b]. With one scale for 32 values `fl(d_w d_x)` is off by U of itself and the fma by U of its sum; dots are exact. So
+the errors of all blocks add up to
 
     |acc - S| <= U (sum |t[b]| + sum |S[b]|)                            one scale for 32 values
     |acc - S| <= U (sum |d_x d_0 dot_0| + sum |t[b]| + sum |S[b]|)      one for 16: a product and two fma
@@ -12,18 +12,18 @@ rounding is off by at most 2**-150 of its own, which a dot (at most 2**19) may m
 at most (k + 4) 2**-53 of the sum of magnitudes (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
 
 SwiGLU. With c = fl(-log2 e), y = fl(gate c) is off by 2 U of itself, so 2**y by 2 U |gate|, and exp2 by 2 U more
-(0.83 ulp). Let s = e / (1 + e), the share of e in 1 + e: the quotient is off by s (2 |gate| + 2) U + 2 U, the product by U
-more. exp2 gives 0 below 2**-126 and infinity from 2**128 on, where the quotient becomes a zero: there the error is the
-value itself, of at most 2**-120 |up|.
+(0.83 ulp). Let s = e / (1 + e), the share of e in 1 + e: the quotient is off by s (2 |gate| + 2) U + 2 U, the product
+by U more. exp2 gives 0 below 2**-126 and infinity from 2**128 on, where the quotient becomes a zero: there the error
+is the value itself, of at most 2**-120 |up|.
 
 Codes of h. With h in [h - E, h + E], amax of a block lies in the interval of its elements' magnitudes; inv and v * inv
 are rounded, 2 U together. So v * inv lies in an interval, whose ends round to two codes. A kernel's code must be one
-of those or between them: where no tie lies in the interval they are equal, and a code that is one off is wrong. The scale
-is off by U besides (amax / 127) or by 2 U (1 / inv).
+of those or between them: where no tie lies in the interval they are equal, and a code that is one off is wrong. The
+scale is off by U besides (amax / 127) or by 2 U (1 / inv).
 
-Whole path. From the rounded model, which takes h unrounded, a code may also differ where a tie lies in the interval of all
-errors before it: h is off by |dh/dgate| <= 1.1 |up| times the error of gate, and |silu| times that of up. The largest
-differences of what codes stand for, times |W_down|, and the product's own error add up.
+Whole path. From the rounded model, which takes h unrounded, a code may also differ where a tie lies in the interval
+of all errors before it: h is off by |dh/dgate| <= 1.1 |up| times the error of gate, and |silu| times that of up. The
+largest differences of what codes stand for, times |W_down|, and the product's own error add up.
 """
 
 from __future__ import annotations
@@ -65,17 +65,18 @@ def product(w: Weights, x: Array) -> Bounded:
     right = whole.reshape(len(whole), -1, width).transpose(1, 2, 0)
     left = x.reshape(len(x), -1, width).transpose(1, 0, 2)
     total, rounding, size = (np.zeros((len(x), len(whole))) for _ in range(3))
-    for block in range(left.shape[0] // w.per_block):
-        first = left[w.per_block * block] @ right[w.per_block * block]
-        term = first
-        if w.per_block == 2:
-            term = first + left[2 * block + 1] @ right[2 * block + 1]
-            rounding += np.abs(first)
-        total = total + term
-        rounding += np.abs(term) + np.abs(total)
-        size += np.abs(left[w.per_block * block]) @ np.abs(right[w.per_block * block])
-        if w.per_block == 2:
-            size += np.abs(left[2 * block + 1]) @ np.abs(right[2 * block + 1])
+    with np.errstate(invalid="ignore"):  # a kernel whose own codes are not finite has no value to be near
+        for block in range(left.shape[0] // w.per_block):
+            first = left[w.per_block * block] @ right[w.per_block * block]
+            term = first
+            if w.per_block == 2:
+                term = first + left[2 * block + 1] @ right[2 * block + 1]
+                rounding += np.abs(first)
+            total = total + term
+            rounding += np.abs(term) + np.abs(total)
+            size += np.abs(left[w.per_block * block]) @ np.abs(right[w.per_block * block])
+            if w.per_block == 2:
+                size += np.abs(left[2 * block + 1]) @ np.abs(right[2 * block + 1])
     scale = np.abs(x).max(axis=1, initial=0.0)[:, None]
     blocks = x.shape[1] // BLOCK
     floor = 3 * blocks * SUBNORMAL * (_DOT + scale)

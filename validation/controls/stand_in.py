@@ -42,7 +42,9 @@ class StubExecutor:
     def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = 0, name: str = "") -> Buffer:
         raise NotImplementedError
 
-    def launch(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument]) -> Witness:
+    def launch(
+        self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
+    ) -> Witness:
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:

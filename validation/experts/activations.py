@@ -15,7 +15,8 @@ _ZERO_TOKEN = 77
 _DECADES = (-15, 15)
 #: OUTLIERS: one channel in so many, larger by this power of two.
 _CHANNELS, _OUTLIER = 97, 10
-#: TINY: in every second token alone, else beside others; exponents of the largest value of a block. The reciprocal of 127 / amax overflows below 2**-121.
+#: TINY: in every second token alone, else beside others; exponents of the largest value of a block. The reciprocal of
+#: 127 / amax overflows below 2**-121.
 _TINY = (-149, -140, -127, -125, -122, -121, -120, -119)
 
 
@@ -59,12 +60,12 @@ def draw(stream: Stream, values: Values, tokens: int, n: int) -> np.ndarray:
         size = scaled(np.where(stream.child("sign").below(2, tokens) == 0, LARGEST, -LARGEST), 0)
         hot[np.arange(tokens), place] = size
         x = hot
-    return x
+    return np.asarray(x)
 
 
 def _sized(x: np.ndarray, exponents: np.ndarray) -> np.ndarray:
     """x with every block of 32 times a power of two of its own, exactly."""
-    return np.ldexp(x, np.repeat(exponents, BLOCK, axis=1).astype(np.int32)).astype(np.float32)
+    return np.asarray(np.ldexp(x, np.repeat(exponents, BLOCK, axis=1).astype(np.int32)).astype(np.float32))
 
 
 def _ties(stream: Stream, tokens: int, n: int) -> np.ndarray:
@@ -82,7 +83,9 @@ def _tiny(stream: Stream, exponents: np.ndarray) -> np.ndarray:
     tokens, blocks = exponents.shape
     whole = stream.child("tiny").below(1 << 20, (tokens, blocks, BLOCK)) - (1 << 19)
     whole[..., 3] = 1 << 20
-    return np.ldexp(whole.astype(np.float64), exponents[..., None] - 20).astype(np.float32).reshape(tokens, -1)
+    return np.asarray(
+        np.ldexp(whole.astype(np.float64), exponents[..., None] - 20).astype(np.float32).reshape(tokens, -1)
+    )
 
 
 def _broken(stream: Stream, x: np.ndarray) -> np.ndarray:

@@ -86,4 +86,4 @@ def _weights(stream: Stream, case: ExpertCase) -> np.ndarray:
     """float32 [tokens, top] that add up to about 1, falling from rank to rank, each a multiple of 2**-20."""
     parts = np.sort(stream.child("weights").below(1 << 16, (case.tokens, case.top)), axis=1)[:, ::-1] + 1
     whole = (parts << 20) // parts.sum(axis=1, keepdims=True)
-    return (whole.astype(np.float64) / (1 << 20)).astype(np.float32)
+    return np.asarray((whole.astype(np.float64) / (1 << 20)).astype(np.float32))

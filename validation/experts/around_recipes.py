@@ -32,7 +32,7 @@ _ROWS = (
     ),
     AroundRecipe(
         "router_close",
-        "Logits one float32 step apart, whose exponentials may be equal: the larger logit is chosen, not the smaller id.",
+        "Logits one float32 step apart, whose exponentials may be equal: the larger is chosen, not the smaller id.",
         "router",
     ),
     AroundRecipe(

@@ -1,7 +1,7 @@
 """Experts' bytes: `[gate | up | down]` rows of blocks, with scales chosen by a recipe and all else random.
 
-Random bytes are valid blocks of every format here: each index is in the range of its codebook. Only the FP16 scale at the
-beginning of a block has to be set.
+Random bytes are valid blocks of every format here: each index is in the range of its codebook. Only the FP16 scale at
+the beginning of a block has to be set.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import numpy as np
 
 from strata.formats import FORMATS
 from validation.draws import Stream, power_of_two
-from validation.experts.recipes import Weights
 from validation.experts.golden import blocks as golden_blocks
+from validation.experts.recipes import Weights
 
 #: Exponent of the smallest scale of PLAIN: weights then have a size of about 2**-5, and outputs of about 1.
 PLAIN = {"iq3_s": -12, "iq4_xs": -15, "iq4_nl": -13, "q2_0": -8}
@@ -53,7 +53,9 @@ def _matrix(stream: Stream, kind: Weights, expert: int, form: str, count: int) -
         known = golden_blocks(form)
         return np.ascontiguousarray(known[stream.child("which").below(len(known), count)]).reshape(-1)
     data = stream.child("bytes").octets((count, made.nbytes))
-    data[:, :_SCALE_BYTES] = _scales(stream.child("scale"), kind, expert, form, count).astype("<u2").view(np.uint8).reshape(-1, 2)
+    data[:, :_SCALE_BYTES] = (
+        _scales(stream.child("scale"), kind, expert, form, count).astype("<u2").view(np.uint8).reshape(-1, 2)
+    )
     return data.reshape(-1)
 
 
@@ -68,17 +70,16 @@ def _scales(stream: Stream, kind: Weights, expert: int, form: str, count: int) -
         # Ordinary scales among the special ones: else every output is decided by the largest alone.
         special = np.array(EXTREMES, np.uint16)[stream.child("which").below(len(EXTREMES), count)]
         plain = _halves(mantissa, base + stream.child("exponent").below(3, count)) ^ sign
-        return np.where(stream.child("kind").below(2, count) == 0, special, plain)
+        return np.asarray(np.where(stream.child("kind").below(2, count) == 0, special, plain))
     if kind is Weights.FAINT:
         return (1 + stream.child("faint").below(_LARGEST_SUBNORMAL, count)).astype(np.uint16) ^ sign
     low, high = _DECADES
     exponent = base + low + expert % _SHIFTS + stream.child("exponent").below(high - low + 1, count)
     flip = np.uint16((expert // _SHIFTS % 2) << 15)
-    return _halves(mantissa, exponent) ^ sign ^ flip
+    return np.asarray(_halves(mantissa, exponent) ^ sign ^ flip)
 
 
 def _halves(mantissa: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     """uint16: bits of mantissa / 2**10 * 2**exponent, mantissa in 2**10..2**11-1; rounded once where subnormal."""
     powers = np.array([power_of_two(int(e)) for e in range(-40, 16)])
-    return (mantissa / _MANTISSA * powers[exponent + 40]).astype(np.float16).view(np.uint16)
-
+    return np.asarray((mantissa / _MANTISSA * powers[exponent + 40]).astype(np.float16).view(np.uint16))

@@ -1,7 +1,7 @@
 """A case of an expert operation, as data with a one-line text form of its own.
 
-For example `recipe=experts_plain seed=1 tokens=33 experts=6 top=3 n=256 ff=128`; n and ff may be left out and are then those
-of the model, 2,560 and 640.
+For example `recipe=experts_plain seed=1 tokens=33 experts=6 top=3 n=256 ff=128`; n and ff may be left out and are
+then those of the model, 2,560 and 640.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _MULTIPLES = {"n": 256, "ff": 64}
 
 @dataclass(frozen=True)
 class ExpertCase:
-    """tokens: rows of x; experts: how many there are; top: ids of a token; n: hidden size; ff: features of an expert."""
+    """tokens: rows of x; experts: how many there are; top: ids of a token; n: hidden size; ff: features of an
+    expert."""
 
     recipe: str
     seed: int

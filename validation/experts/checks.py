@@ -15,7 +15,7 @@ from validation.experts.expected import Bits, Model, Steps, steps
 from validation.experts.inputs import Inputs
 from validation.experts.operation import Grouping, Outcome
 from validation.probes import self_check
-from validation.reference.experts import BLOCK, NAN, Codes, quantise
+from validation.reference.experts import NAN, Codes
 from validation.verdict import Check, Verdict, holds, identical, within
 
 AXES = ("token", "rank", "column")
@@ -65,19 +65,23 @@ def of_bits(name: str, got: Outcome, want: Bits, whole: bool) -> list[Check]:
     return found
 
 
-def of_steps(inputs: Inputs, got: Outcome, pairs: np.ndarray, arithmetic: Arithmetic) -> list[Check]:
-    """Each step against FP64 on what the kernel itself had at its beginning. pairs: sound ones."""
+def of_steps(
+    inputs: Inputs, got: Outcome, pairs: np.ndarray, arithmetic: Arithmetic
+) -> tuple[list[Check], Bounded | None]:
+    """Each step against FP64 on what the kernel itself had at its beginning, and what down was held against. pairs:
+    sound ones."""
     if got.gate is None or got.up is None or got.h is None:
-        return []
+        return [], None
     gate, up = rows(got.gate, pairs), rows(got.up, pairs)
     h = Codes(got.h.q[pairs], got.h.scale[pairs])
     due: Steps = steps(inputs, pairs, gate, up, h, arithmetic)
-    return [
+    found = [
         limited("gate", gate, due.gate, pairs),
         limited("up", up, due.up, pairs),
         hidden(due, h, pairs),
         limited("down", rows(got.out, pairs), due.down, pairs),
     ]
+    return found, due.down
 
 
 def limited(name: str, got: np.ndarray, due: Bounded, pairs: np.ndarray) -> Check:
@@ -115,9 +119,9 @@ def nobody(inputs: Inputs, got: Outcome) -> list[Check]:
     return found
 
 
-def finite(inputs: Inputs, got: Outcome, want: Bits | None) -> list[Check]:
-    """Tokens that are not finite give rows of NaN, are counted, and no other row is touched. want: bits of all pairs
-    that name an expert, None where only some are known; then h and out are not counted here."""
+def finite(inputs: Inputs, got: Outcome, want: Bits, whole: bool) -> list[Check]:
+    """Tokens that are not finite give rows of NaN, are counted, and no other row is touched. whole: whether `want`
+    are the bits of all pairs that name an expert; else h and out are not counted here."""
     broken = inputs.named & ~np.isfinite(inputs.x).all(axis=1)[:, None]
     found = []
     if broken.any():
@@ -125,9 +129,9 @@ def finite(inputs: Inputs, got: Outcome, want: Bits | None) -> list[Check]:
         found.append(holds("broken rows", hidden_rows == 0, f"{hidden_rows} rows of tokens not finite hold numbers"))
     if got.lost is None:
         return found
-    due_x = quantise(inputs.x).lost
+    due_x = want.lost_x
     found.append(holds("lost x", got.lost[0] == due_x, f"{got.lost[0]} blocks of x reported lost, expected {due_x}"))
-    if want is not None:
+    if whole:
         due = (want.h.lost, int((~np.isfinite(want.out)).sum()))
         for name, seen, wanted in zip(("h", "out"), got.lost[1:], due, strict=True):
             found.append(holds(f"lost {name}", seen == wanted, f"{seen} of {name} reported lost, expected {wanted}"))
@@ -197,5 +201,3 @@ def relative(name: str, got: np.ndarray, want: np.ndarray) -> dict[str, float | 
     rms = float(np.sqrt(np.square(off).sum() / np.square(want / scale).sum()))
     worst = float((off.max(axis=1)[known] / largest[known]).max())
     return {f"rms_to_{name}": rms, f"worst_row_to_{name}": worst}
-
-

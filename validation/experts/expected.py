@@ -36,7 +36,8 @@ class Bits:
 
 @dataclass(frozen=True)
 class Model:
-    """FP64 of some pairs, float64 [p, n] each. rounded: with its bound, x and h in int8; unrounded: nothing quantised."""
+    """FP64 of some pairs, float64 [p, n] each. rounded: x and h in int8, with how far the path may be from it;
+    unrounded: nothing quantised."""
 
     pairs: np.ndarray
     rounded: Bounded
@@ -76,7 +77,7 @@ def bits(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Bits:
 
     def work(expert: int, places: np.ndarray) -> None:
         token = pairs[places] // inputs.top
-        rows = arithmetic.expert(*inputs.matrices(expert), Codes(codes.q[token], codes.scale[token]))
+        rows = arithmetic.expert(*arithmetic.matrices(inputs, expert), Codes(codes.q[token], codes.scale[token]))
         gate[places], up[places], out[places] = rows.gate, rows.up, rows.out
         q[places], scale[places] = rows.h.q, rows.h.scale
         lost.append(rows.h.lost)
@@ -86,15 +87,15 @@ def bits(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Bits:
 
 
 def model(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Model:
-    """FP64 of `pairs`, whose tokens must be finite."""
-    codes = arithmetic.quantise(inputs.x)
+    """FP64 of `pairs`, whose tokens must be finite. Of a path that has no rounded model, that of the fused one."""
+    codes = arithmetic.quantise(inputs.x) if arithmetic.whole else reference.quantise(inputs.x)
     shape = (len(pairs), inputs.n)
     value, bound, free = np.empty(shape), np.empty(shape), np.empty(shape)
 
     def work(expert: int, places: np.ndarray) -> None:
         token = pairs[places] // inputs.top
         made = inputs.matrices(expert)
-        whole = arithmetic.path(*made, Codes(codes.q[token], codes.scale[token]))
+        whole = bounds.path(*made, reference.values(Codes(codes.q[token], codes.scale[token])))
         value[places], bound[places] = whole.value, whole.bound
         free[places] = reference.unrounded(*made, inputs.x[token])
 
@@ -124,10 +125,10 @@ def steps(
 
     def work(expert: int, places: np.ndarray) -> None:
         token = pairs[places] // inputs.top
-        made = inputs.matrices(expert)
+        gate_rows, up_rows, down_rows = arithmetic.matrices(inputs, expert)
         x = Codes(codes.q[token], codes.scale[token])
         own = Codes(h.q[places], h.scale[places])
-        for name, matrix, of in (("gate", made.gate, x), ("up", made.up, x), ("down", made.down, own)):
+        for name, matrix, of in (("gate", gate_rows, x), ("up", up_rows, x), ("down", down_rows, own)):
             held = arithmetic.product(matrix, of)
             sides[name][0][places], sides[name][1][places] = held.value, held.bound
 

@@ -22,4 +22,4 @@ def blocks(form: str) -> np.ndarray:
     half = np.ascontiguousarray(found[:, :2]).view("<f2")[:, 0]
     found = found[np.isfinite(half)]
     found.flags.writeable = False
-    return found
+    return np.asarray(found)

@@ -63,14 +63,19 @@ class Inputs:
         """bool [tokens, top]: pairs that name an expert and whose token is finite."""
         return np.asarray(self.named & np.isfinite(self.x).all(axis=1)[:, None])
 
-    def matrices(self, expert: int) -> Matrices:
-        """The weights of one expert, decoded by `strata.formats`."""
+    def parts(self, expert: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """uint8: the bytes of gate, of up and of down of one expert."""
         half = self.ff * FORMATS[self.gate_up].row_bytes(self.n)
         blob = self.blobs[expert]
+        return blob[:half], blob[half : 2 * half], blob[2 * half :]
+
+    def matrices(self, expert: int) -> Matrices:
+        """The weights of one expert, decoded by `strata.formats`."""
+        gate, up, down = self.parts(expert)
         return Matrices(
-            decoded(self.gate_up, blob[:half], self.ff),
-            decoded(self.gate_up, blob[half : 2 * half], self.ff),
-            decoded(self.down, blob[2 * half :], self.n),
+            decoded(self.gate_up, gate, self.ff),
+            decoded(self.gate_up, up, self.ff),
+            decoded(self.down, down, self.n),
         )
 
     def tokens(self, rows: np.ndarray) -> Inputs:

@@ -44,8 +44,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ExpertOperation:
-    """run: executor, path, inputs, work shape (None: the path's own choice), whether to trace; arithmetic: what predicts
-    its bits; shapes: the work shapes
+    """run: executor, path, inputs, work shape (None: the path's own choice), whether to trace; arithmetic: what
+    predicts its bits; shapes: the work shapes
     of a path; kernels: what a run of some inputs must have launched,
     of None what a path may launch; prepare: a function that only launches, for timing, and the
     buffer it writes; refuses_strays: whether ids that name nobody are an error, and not rows of zeros."""

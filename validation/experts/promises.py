@@ -71,7 +71,7 @@ def _ids(kind: Routing, case: ExpertCase, data: Inputs) -> Iterator[str]:
     counts = np.bincount(ids[named], minlength=case.experts)
     if kind not in (Routing.STRAY, Routing.NOBODY, Routing.EDGES) and not named.all():
         yield f"ids of experts, {int((~named).sum())} are not"
-    if kind is Routing.STRAY and data.pairs >= DRAWS and (named.all() or not named.any()):
+    if kind is Routing.STRAY and case.tokens > 1 and (named.all() or not named.any()):
         yield "some stray ids, there are none or no others"
     if kind is Routing.NOBODY and named.any():
         yield f"no id of an expert, {int(named.sum())} are"
@@ -83,9 +83,10 @@ def _ids(kind: Routing, case: ExpertCase, data: Inputs) -> Iterator[str]:
         due = [routing.EDGE_COUNTS[expert % len(routing.EDGE_COUNTS)] for expert in range(case.experts)]
         if counts.tolist() != due:
             yield f"pairs at the tiles' edges {due}, they are {counts.tolist()}"
-    if kind in (Routing.EVEN, Routing.HOT) and case.experts - routing.unused(case.experts) >= case.top:
-        if any(len(set(row)) != case.top for row in ids[:DRAWS].tolist()):
-            yield "distinct ids in a token, some are repeated"
+    enough = case.experts - routing.unused(case.experts) >= case.top
+    repeated = any(len(set(row)) != case.top for row in ids[:DRAWS].tolist())
+    if kind in (Routing.EVEN, Routing.HOT) and enough and repeated:
+        yield "distinct ids in a token, some are repeated"
     if kind is Routing.REPEATED and case.top > 1 and all(len(set(row)) == case.top for row in ids.tolist()):
         yield "repeated ids in a token, all are distinct"
 
@@ -93,7 +94,7 @@ def _ids(kind: Routing, case: ExpertCase, data: Inputs) -> Iterator[str]:
 def _tokens(kind: Values, x: np.ndarray) -> Iterator[str]:
     fine = np.isfinite(x)
     if kind is Values.BROKEN:
-        if fine.all() or not fine.all(axis=1).any() and len(x) > 1:
+        if fine.all() or (not fine.all(axis=1).any() and len(x) > 1):
             yield "some tokens that are not finite beside others, there are none or all are"
         return
     if not fine.all():

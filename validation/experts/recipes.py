@@ -68,12 +68,12 @@ _ROWS = (
     ),
     ExpertRecipe(
         "experts_decades",
-        "Signed scales over decades, another sign and size for each expert: a wrong expert, block or scale shows at once.",
+        "Signed scales over decades, others for each expert: a wrong expert, block or scale shows at once.",
         values=Values.DECADES,
     ),
     ExpertRecipe(
         "experts_golden",
-        "Blocks written by ggml's quantisers: indices, signs and sub-scales as models have them, not as chance has them.",
+        "Blocks written by ggml's quantisers: indices, signs and sub-scales as models have them, not as chance does.",
         Weights.GOLDEN,
     ),
     ExpertRecipe(
@@ -119,8 +119,8 @@ _ROWS = (
     ),
     ExpertRecipe(
         "experts_one_hot",
-        "One value a token, walking over the channels: each output is one column of the weights, so a swapped lane, "
-        "fragment or nibble names itself.",
+        "One value a token, walking over the channels: each output is one column of the weights, so a swapped lane "
+        "or nibble names itself.",
         Weights.PLAIN,
         values=Values.ONE_HOT,
     ),

@@ -8,8 +8,8 @@ from strata.executors.base import StrataError
 from validation.draws import Stream
 from validation.experts.recipes import Routing
 
-#: Rows of a tile of the grouping, the tiles of the two work shapes, and so many pairs of an expert in turn: nothing, one,
-#: and one below, at and above each tile's edge.
+#: Rows of a tile of the grouping, the tiles of the two work shapes, and so many pairs of an expert in turn: nothing,
+#: one, and one below, at and above each tile's edge.
 TILES = (64, 128)
 EDGE_COUNTS = (0, 1, *(tile + step for tile in TILES for step in (-1, 0, 1)))
 #: Ids that are no expert's besides the number of experts itself.

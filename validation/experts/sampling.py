@@ -32,11 +32,11 @@ def referenced(case: ExpertCase, data: Inputs, pairs: np.ndarray) -> np.ndarray:
     """Of `pairs` the sound ones that are held against FP64, sorted; whole tokens among them where all are taken."""
     kept = pairs[data.sound.reshape(-1)[pairs]]
     if work(case, len(kept)) <= REFERENCED:
-        return kept
+        return np.asarray(kept)
     some = _some(case.stream("referenced"), data, kept)
     most = max(REFERENCED // work(case, 1), 1)
     first = kept[: data.top]  # a whole token, for the battery
-    return np.union1d(first, some[:: max(len(some) // most, 1)])
+    return np.asarray(np.union1d(first, some[:: max(len(some) // most, 1)]))
 
 
 def _some(stream: Stream, data: Inputs, pairs: np.ndarray) -> np.ndarray:

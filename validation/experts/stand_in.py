@@ -57,7 +57,9 @@ def grouping(inputs: Inputs) -> Grouping:
     return Grouping(slot, (order // inputs.top).astype(np.int32), offsets)
 
 
-def kernel(fault: Fault | None = None, arithmetic: Arithmetic = FUSED, shapes: tuple[int, ...] = (), **changes: Any) -> ExpertOperation:
+def kernel(
+    fault: Fault | None = None, arithmetic: Arithmetic = FUSED, shapes: tuple[int, ...] = (), **changes: Any
+) -> ExpertOperation:
     """A stand-in operation."""
 
     def run(executor: Executor, path: Path, inputs: Inputs, shape: int | None, trace: bool) -> Outcome:
@@ -67,5 +69,3 @@ def kernel(fault: Fault | None = None, arithmetic: Arithmetic = FUSED, shapes: t
         return made if fault is None else fault(made, inputs, shape)
 
     return ExpertOperation(run, arithmetic, lambda path, inputs: [Kernel(ENTRY, ENTRY, THREADS)], lambda path: shapes)
-
-

@@ -1,17 +1,19 @@
 """What an expert computes, from the definition: exact bits, and FP64 on the same codes or on the activations.
 
-One pair is a token x [n] and an expert of `ff` features: `gate = Wg x`, `up = Wu x`, `h = gate / (1 + exp(-gate)) * up`,
-`y = Wd h`. A weight is `scale * q` with an int8 q and a scale for 32 or 16 values; x and h are int8 codes with one
-scale for 32. Contract of the arithmetic (float32 throughout, one rounding an operation):
+One pair is a token x [n] and an expert of `ff` features: `gate = Wg x`, `up = Wu x`,
+`h = gate / (1 + exp(-gate)) * up`, `y = Wd h`. A weight is `scale * q` with an int8 q and a scale for 32 or 16 values;
+x and h are int8 codes with one scale for 32. The contract of the arithmetic, float32 throughout, with one rounding an
+operation:
 
-- quantise 32 values: `amax` the largest magnitude, `inv = 127 / amax`, `code = rint(v * inv)` ties to even, `d = amax / 127`.
-  Where 127 / amax is infinite the block counts as zeros; where a value is not finite the codes are 0 and d is NaN.
+- quantise 32 values: `amax` the largest magnitude, `inv = 127 / amax`, `code = rint(v * inv)`, ties to even,
+  `d = amax / 127`. Where 127 / amax is infinite the block counts as zeros; where a value is not finite the codes are 0
+  and d is NaN.
 - product, over blocks of 32 in the order of K, from acc = +0, each `dot` an exact integer:
   scale for 32: `acc = fma(d_w * d_x, dot, acc)`; for 16: `acc = fma(d_x, fma(d_w1, dot1, d_w0 * dot0), acc)`.
 - SwiGLU: `gate / (1 + exp2(gate * -log2(e))) * up`, left to right, with the project's exp2.
 
-NumPy has no fused multiply-add; `fma` makes one from float64. Dots are formed by a float32 matrix product, which is exact:
-every partial sum is an integer of at most 32 * 128 * 127 < 2**24.
+NumPy has no fused multiply-add; `fma` makes one from float64. Dots are formed by a float32 matrix product, which is
+exact: every partial sum is an integer of at most 32 * 128 * 127 < 2**24.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Weights:
     @property
     def per_block(self) -> int:
         """Scales of 32 values: 1 or 2."""
-        return self.scale.shape[1] * BLOCK // self.q.shape[1]
+        return int(self.scale.shape[1] * BLOCK // self.q.shape[1])
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,9 @@ def canonical(x: Array) -> Array:
 def fma(a: Array, b: Array, c: Array) -> Array:
     """float32 a * b + c rounded once to nearest even, with infinities and NaN (7fffffff).
 
-    In float64 the product is exact and the sum rounded once; a second rounding to float32 goes wrong only where that sum
-    lies half way between two float32, or among the subnormals, where the grid is another: those are done by `fma32`.
+    In float64 the product is exact and the sum rounded once; a second rounding to float32 goes wrong only where that
+    sum lies half way between two float32, or among the subnormals, where the grid is another: those are done by
+    `fma32`.
     """
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         a, b, c = np.broadcast_arrays(a, b, c)
@@ -92,7 +95,7 @@ def fma(a: Array, b: Array, c: Array) -> Array:
         broken = np.isnan(out)
         if broken.any():
             out[broken] = NAN.view(np.float32)
-    return out
+    return np.asarray(out)
 
 
 def quantise(x: Array) -> Codes:
@@ -151,7 +154,8 @@ def expert(gate: Weights, up: Weights, down: Weights, x: Codes) -> Rows:
 
 def values(codes: Codes) -> Array:
     """float64 [rows, k]: what the codes stand for, exactly."""
-    return codes.q.astype(np.float64) * np.repeat(codes.scale.astype(np.float64), BLOCK, axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(codes.q.astype(np.float64) * np.repeat(codes.scale.astype(np.float64), BLOCK, axis=1))
 
 
 def weights(w: Weights) -> Array:
@@ -179,7 +183,8 @@ def quantise64(x: Array) -> Array:
 
 
 def rounded(gate: Weights, up: Weights, down: Weights, x: Codes) -> Array:
-    """float64 [rows, n]: the rounded model, FP64 with x and h in int8; x: the codes of the contract, h rounded in FP64."""
+    """float64 [rows, n]: the rounded model, FP64 with x and h in int8; x: the codes of the contract, h rounded in
+    FP64."""
     tokens = values(x)
     h = swiglu64(product64(gate, tokens), product64(up, tokens))
     return product64(down, quantise64(h))

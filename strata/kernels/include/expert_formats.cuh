@@ -57,6 +57,18 @@ DEVICE u32 byte_lookup(u32 low, u32 high, u32 selector) {
 #endif
 }
 
+// prmt.b32 in its sign mode: result byte i is ff or 0, the top bit of the byte that byte_select would take.
+template <u32 SELECTOR>
+DEVICE u32 byte_signs(u32 a, u32 b) {
+#ifdef STRATA_LANES
+  return (lanes::select_bytes(a, b, SELECTOR) >> 7 & 0x01010101u) * 255u;
+#else
+  u32 r;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "n"(SELECTOR | 0x8888u));
+  return r;
+#endif
+}
+
 DEVICE u32 joined(u16 low, u16 high) { return static_cast<u32>(low) | static_cast<u32>(high) << 16; }
 
 // Byte i (0 or 1) of a 16-bit word.
@@ -70,8 +82,28 @@ DEVICE u32 with_parity(u32 sevens) {
   return sevens | (p & 0x01010101u) << 7;
 }
 
-// Four magnitudes, each 1..127, negated where bit i of the low four bits of `signs` is set. 255 - m + 1 stays
-// below 256 for m >= 1, so no byte carries into the next.
+// Byte j of mask[m] is ff where bit 4m + j of `signs` is set, else 0. Shifts bring the bits of one j to the top of the
+// four bytes; two rounds of byte permutations then turn rows into columns.
+DEVICE void sign_masks(u32 signs, u32 (&mask)[8]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const u32 bit0 = signs << (7 - 4 * half), bit1 = signs << (6 - 4 * half);
+    const u32 bit2 = signs << (5 - 4 * half), bit3 = signs << (4 - 4 * half);
+    const u32 low01 = byte_select<0x5140>(bit0, bit1), high01 = byte_select<0x7362>(bit0, bit1);
+    const u32 low23 = byte_select<0x5140>(bit2, bit3), high23 = byte_select<0x7362>(bit2, bit3);
+    mask[half] = byte_signs<0x5410>(low01, low23);
+    mask[half + 2] = byte_signs<0x7632>(low01, low23);
+    mask[half + 4] = byte_signs<0x5410>(high01, high23);
+    mask[half + 6] = byte_signs<0x7632>(high01, high23);
+  }
+}
+
+// Four magnitudes, each 1..127, negated where the mask is ff. 255 - m + 1 stays below 256 for m >= 1, so no byte
+// carries into the next.
+DEVICE u32 negated(u32 magnitudes, u32 mask) { return (magnitudes ^ mask) + (mask & 0x01010101u); }
+
+// The same for kernels that decode fewer than 32 values at once: negated where bit i of the low four bits of `signs`
+// is set.
 DEVICE u32 signed_bytes(u32 magnitudes, u32 signs) {
   const u32 ones = (signs & 15u) * 0x00204081u & 0x01010101u;   // bit i to bit 8i
   return (magnitudes ^ ones * 255u) + ones;
@@ -95,13 +127,15 @@ DEVICE void iq4_levels(const u16* q, u32 (&codes)[8]) {
   for (int i = 0; i < 4; ++i) nibble_lookup(joined(q[2 * i], q[2 * i + 1]), table, codes[i], codes[i + 4]);
 }
 
-// Four groups of eight values: `index` of group l, then its sign byte, in a grid of eight bytes an entry.
+// Four groups of eight values: entries `index` of a grid of eight bytes each, and a sign byte for each.
 DEVICE void grid_of_eights(const u32 (&index)[4], u32 signs, Shared<u32> grid, u32 (&codes)[8]) {
+  u32 mask[8];
+  sign_masks(signs, mask);
 #pragma unroll
   for (int l = 0; l < 4; ++l) {
     const uint2 magnitudes = grid.template ld<uint2>(2 * static_cast<int>(index[l]));
-    codes[2 * l] = signed_bytes(magnitudes.x, signs >> 8 * l);
-    codes[2 * l + 1] = signed_bytes(magnitudes.y, signs >> (8 * l + 4));
+    codes[2 * l] = negated(magnitudes.x, mask[2 * l]);
+    codes[2 * l + 1] = negated(magnitudes.y, mask[2 * l + 1]);
   }
 }
 
@@ -208,20 +242,23 @@ DEVICE void decode_fetched(const Fetched<TYPE>& f, int b, Shared<u32> grid, u32 
     const u32 a = joined(f.h[5], f.h[6]);
     scale[0] = scaled(f.h[0], __int2float_rn(static_cast<int>(a >> 28) * 2 + 1) * 0.25f);
     const u32 signs = with_parity((a & 0x7fu) | (a << 1 & 0x7f00u) | (a << 2 & 0x7f0000u) | (a << 3 & 0x7f000000u));
+    u32 mask[8];
+    sign_masks(signs, mask);
 #pragma unroll
     for (int m = 0; m < 8; ++m) {
       const u32 index = byte_of(q[m / 2], m % 2);
-      codes[m] = signed_bytes(grid.ld(static_cast<int>(index)), signs >> 4 * m);
+      codes[m] = negated(grid.ld(static_cast<int>(index)), mask[m]);
     }
   } else if constexpr (TYPE == TYPE_IQ3_S) {
     const u32 high = byte_of(f.h[7], s % 2);
     const int level = f.h[8] >> 4 * (s % 4) & 15;
     scale[0] = scaled(f.h[0], __int2float_rn(2 * level + 1));
-    const u32 signs = joined(f.h[5], f.h[6]);
+    u32 mask[8];
+    sign_masks(joined(f.h[5], f.h[6]), mask);
 #pragma unroll
     for (int m = 0; m < 8; ++m) {
       const u32 index = byte_of(q[m / 2], m % 2) | (high << (8 - m) & 256u);
-      codes[m] = signed_bytes(grid.ld(static_cast<int>(index)), signs >> 4 * m);
+      codes[m] = negated(grid.ld(static_cast<int>(index)), mask[m]);
     }
   } else if constexpr (TYPE == TYPE_IQ2_XXS) {
     const u32 a = joined(q[2], q[3]);

@@ -24,6 +24,7 @@ DIGEST = "0" * 64
 SIZES = ((4096, 512), (1500, 512), (211, 3))
 TURING, HOPPER = ("NVIDIA T4", 75, "sm_75"), ("NVIDIA H200", 90, "sm_90")
 PROMPT = [name for name in PATHS if name.startswith("prompt_attention/")]
+GATED = [name for name, path in PATHS.items() if path.baseline is not None]
 
 
 def case_text(context: int, queries: int, seed: int = 1) -> str:

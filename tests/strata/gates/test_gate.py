@@ -39,11 +39,12 @@ def ask(name: str, device: Device, *records: Record, policy: Policy = POLICY) ->
 
 def test_without_a_record_every_tensor_core_path_is_locked() -> None:
     for name, path in PATHS.items():
-        assert ask(name, named(75)).open == (path.tier == "simt")
+        assert ask(name, named(75)).open == (path.baseline is None)
     assert ask(SM75, T4).line == (
         "locked: no accepted record from compute capability 7.5; a card of compute capability 7.5 opens it by "
         "`nox -s parity -- --record`"
     )
+    assert ask("expert_fused/iq3_s/q2_0/sm75", T4).way == "no record of this version holds expert_fused"
 
 
 def test_native_records_open_their_tier() -> None:

@@ -8,7 +8,13 @@ from strata.kernels.paths import PATHS
 
 def test_every_tensor_core_tier_needs_a_record() -> None:
     assert set(POLICY.rules) == {path.tier for path in PATHS.values() if path.baseline is not None}
-    assert {path.tier for path in PATHS.values() if path.baseline is None}.isdisjoint(POLICY.rules)
+    free = [path for path in PATHS.values() if path.baseline is None and path.operation not in POLICY.baselines]
+    assert {path.tier for path in free}.isdisjoint(POLICY.rules)
+    assert set(POLICY.baselines) == {
+        PATHS[str(path.baseline)].operation
+        for path in PATHS.values()
+        if path.baseline and PATHS[path.baseline].tier != "simt"
+    }
     assert set(POLICY.required) == {(4096, 512), (1500, 512)}
     for path in PATHS.values():
         if path.tier in POLICY.rules:

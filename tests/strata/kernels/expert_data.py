@@ -79,18 +79,20 @@ def expected(
     codes = quantise(data.x)
     n, ff = geometry.n, geometry.ff
     made = Rows(
-        *(np.empty((len(flat), ff), np.float32) for _ in range(2)),
+        np.empty((len(flat), ff), np.float32),
+        np.empty((len(flat), ff), np.float32),
         Codes(np.empty((len(flat), ff), np.int8), np.empty((len(flat), ff // 32), np.float32)),
         np.empty((len(flat), n), np.float32),
     )
     for e in np.unique(flat).tolist():
         here = np.flatnonzero(flat == e)
         gate_up, down = data.experts.gate_up, data.experts.down
-        matrices = (
-            decode(form, data.matrix(e, name), rows)
-            for form, name, rows in ((gate_up, "gate", ff), (gate_up, "up", ff), (down, "down", n))
+        got = expert(
+            decode(gate_up, data.matrix(e, "gate"), ff),
+            decode(gate_up, data.matrix(e, "up"), ff),
+            decode(down, data.matrix(e, "down"), n),
+            Codes(codes.q[here // top], codes.scale[here // top]),
         )
-        got = expert(*matrices, Codes(codes.q[here // top], codes.scale[here // top]))
         made.gate[here], made.up[here], made.out[here] = got.gate, got.up, got.out
         made.h.q[here], made.h.scale[here] = got.h.q, got.h.scale
     return made

@@ -90,7 +90,10 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 
 def differences(got: Routed, want: Expected) -> list[str]:
     """Names of the results that are not the model's, and of what else is wrong with a traced run."""
-    assert got.gate is not None and got.up is not None and got.h_codes is not None and got.h_scales is not None
+    assert got.gate is not None
+    assert got.up is not None
+    assert got.h_codes is not None
+    assert got.h_scales is not None
     pairs = {
         "rows": (got.rows, want.rows),
         "gate": (got.gate, want.gate),

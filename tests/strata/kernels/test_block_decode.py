@@ -1,5 +1,5 @@
-"""Device decoding on lanes, fast and checked, equal to the NumPy decoders in every bit, field by field and over any
-bytes; the header's sizes against the table of formats; images for every architecture."""
+"""Device decoding, on lanes and on a card where there is one, equal to the NumPy decoders in every bit, field by field
+and over any bytes; the header's sizes against the table of formats; images for every architecture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.executors.base import ExecutorUnavailable, LaunchError, StrataError, iter_include
+from strata.executors.base import Executor, ExecutorUnavailable, LaunchError, StrataError, iter_include
+from strata.executors.cuda import CudaExecutor
 from strata.executors.cuda.images import build
 from strata.executors.cuda.nvrtc import load_nvrtc
 from strata.executors.lanes import LanesExecutor
@@ -21,15 +22,19 @@ from validation.draws import Stream
 from validation.static import ARCHS
 
 NAMES = list(FORMATS)
-FLAVORS = ("fast", "checked")
 #: Blocks of a row in sweeps: a row ends and another begins inside of a warp.
 BLOCKS_A_ROW = 3
 HEADER = next(file for file in iter_include() if file.name == "expert_formats.cuh").read_text()
 
 
-@pytest.fixture(scope="module", params=FLAVORS)
-def lanes(request: pytest.FixtureRequest) -> LanesExecutor:
-    return LanesExecutor(flavor=request.param)
+@pytest.fixture(scope="module", params=["fast", "checked", "card"])
+def executor(request: pytest.FixtureRequest) -> Executor:
+    if request.param != "card":
+        return LanesExecutor(flavor=request.param)
+    try:
+        return CudaExecutor()
+    except ExecutorUnavailable as error:
+        pytest.skip(str(error))
 
 
 def bits(x: np.ndarray) -> np.ndarray:
@@ -42,7 +47,7 @@ def as_rows(blocks: np.ndarray, each: int = BLOCKS_A_ROW) -> np.ndarray:
     return np.resize(blocks, (n * each, blocks.shape[1])).reshape(n, -1)
 
 
-def assert_decoded(executor: LanesExecutor, name: str, rows: np.ndarray, first: int = 0, gap: int = 0) -> None:
+def assert_decoded(executor: Executor, name: str, rows: np.ndarray, first: int = 0, gap: int = 0) -> None:
     """Codes, scales and values of the device are those of NumPy, and nothing else was touched."""
     form = FORMATS[name]
     got = block_decode.decode(executor, name, rows, first=first, gap=gap)
@@ -57,28 +62,28 @@ def assert_decoded(executor: LanesExecutor, name: str, rows: np.ndarray, first: 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_field_at_every_place(name: str, lanes: LanesExecutor) -> None:
-    assert_decoded(lanes, name, as_rows(block_sweeps.all_but_scales(name)), first=2)
+def test_every_field_at_every_place(name: str, executor: Executor) -> None:
+    assert_decoded(executor, name, as_rows(block_sweeps.all_but_scales(name)), first=2)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_scale(name: str, lanes: LanesExecutor) -> None:
-    """All 65,536 of them; on checked lanes a sixteenth, which has every exponent and every low bit."""
-    blocks = block_sweeps.every_scale(name, "d")[:: 1 if lanes.flavor == "fast" else 17]
-    got = block_decode.decode(lanes, name, blocks, scales_only=True)
+def test_every_scale(name: str, executor: Executor) -> None:
+    """All 65,536 of them; on checked lanes one in 17, which has every exponent and every low bit."""
+    blocks = block_sweeps.every_scale(name, "d")[:: 17 if getattr(executor, "flavor", "") == "checked" else 1]
+    got = block_decode.decode(executor, name, blocks, scales_only=True)
     assert np.array_equal(bits(got.scales), bits(FORMATS[name].parts(blocks).scales))
 
 
-def test_every_scale_of_the_offsets(lanes: LanesExecutor) -> None:
-    assert_decoded(lanes, "q5_k", as_rows(block_sweeps.every_scale("q5_k", "dmin")[::67]))
+def test_every_scale_of_the_offsets(executor: Executor) -> None:
+    assert_decoded(executor, "q5_k", as_rows(block_sweeps.every_scale("q5_k", "dmin")[::67]))
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("first", range(0, 16, 2))
-def test_rows_at_every_alignment(name: str, first: int, lanes: LanesExecutor) -> None:
+def test_rows_at_every_alignment(name: str, first: int, executor: Executor) -> None:
     """Of the first row by `first`, of the others by rows and gaps that are no multiples of 4."""
     raw = Stream.of(first, "alignments", name).octets((5, FORMATS[name].nbytes * 2))
-    assert_decoded(lanes, name, np.ascontiguousarray(raw), first=first, gap=2 * (first // 2 % 3))
+    assert_decoded(executor, name, np.ascontiguousarray(raw), first=first, gap=2 * (first // 2 % 3))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.formats import FORMATS
 from strata.kernels import expert_mmq
-from strata.kernels.experts import EXPERT_MODES, Geometry, Routed
+from strata.kernels.experts import DOWN, GATE_UP, Geometry, Routed
 from strata.kernels.paths import Path
 from tests.strata.kernels.expert_data import Data, assert_bits, bits, draw, expected, placed
 from validation.draws import Stream
@@ -23,6 +24,8 @@ from validation.verdict import identical
 
 TIERS = ("sm75", "sm80")
 MODE = "iq3_xxs/iq4_nl"
+#: Every format of gate and up once, every format of down.
+MODES = [f"{gate_up}/{down}" for gate_up, down in zip(GATE_UP, cycle(DOWN), strict=False)]
 
 
 def path(mode: str, tier: str) -> Path:
@@ -43,21 +46,24 @@ def run(executor: LanesExecutor, data: Data, tier: str = "sm80", together: int |
     return expert_mmq.run(executor, where, placed(executor, data), data.x, data.ids, trace=True, together=together)
 
 
-@pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.parametrize("mode", EXPERT_MODES)
-def test_every_mode_and_tier(checked: LanesExecutor, mode: str, tier: str) -> None:
+#: Every format with sm80; with sm75 one of each kind: one scale for 32 values, one for 16 and a narrow tile.
+CASES = [(mode, "sm80") for mode in MODES] + [("iq3_xxs/iq4_nl", "sm75"), ("iq2_s/q2_0", "sm75")]
+
+
+@pytest.mark.parametrize(("mode", "tier"), CASES)
+def test_every_format(checked: LanesExecutor, mode: str, tier: str) -> None:
     data = draw(mode, 1, 5, 3, 2)
     assert_bits(run(checked, data, tier), model(data))
 
 
-@pytest.mark.parametrize("tier", TIERS)
-def test_every_number_of_rows_of_an_expert(fast: LanesExecutor, tier: str) -> None:
+@pytest.mark.parametrize(("flavor", "tier"), [("fast", "sm80"), ("checked", "sm75")])
+def test_every_number_of_rows_of_an_expert(request: pytest.FixtureRequest, flavor: str, tier: str) -> None:
     """Experts with 1 to 300 rows and none, at the edges of fragments and of tiles."""
     counts = [1, 2, 7, 8, 9, 0, 15, 16, 17, 31, 32, 33, 48, 49, 0, 127, 128, 129, 161, 300]
     data = draw(MODE, 2, sum(counts), len(counts), 1, Geometry(256, 64))
     ids = np.repeat(np.arange(len(counts)), counts)[Stream.of(2, "order").permutation(sum(counts))]
     data = replace(data, ids=ids[:, None].astype(np.int32))
-    got = run(fast, data, tier)
+    got = run(request.getfixturevalue(flavor), data, tier)
     assert_bits(got, model(data))
     assert got.offsets is not None
     assert np.diff(got.offsets).tolist() == counts
@@ -73,23 +79,23 @@ def test_drawn_sizes(checked: LanesExecutor, data: st.DataObject) -> None:
     assert_bits(run(checked, made, data.draw(st.sampled_from(TIERS))), model(made))
 
 
-def test_tiers_launches_and_order_do_not_change_a_bit(fast: LanesExecutor) -> None:
+def test_tiers_launches_and_order_do_not_change_a_bit(checked: LanesExecutor) -> None:
     data = draw(MODE, 3, 40, 5, 3)
-    whole = run(fast, data)
+    whole = run(checked, data)
     order = Stream.of(3, "tokens").permutation(40)
     others = {
-        "sm75": run(fast, data, "sm75"),
-        "one expert a launch": run(fast, data, together=1),
-        "two experts a launch": run(fast, data, "sm75", together=2),
+        "sm75": run(checked, data, "sm75"),
+        "one expert a launch": run(checked, data, together=1),
+        "two experts a launch": run(checked, data, "sm75", together=2),
     }
     for name, got in others.items():
         assert np.array_equal(bits(got.rows), bits(whole.rows)), name
-    moved = run(fast, replace(data, x=data.x[order], ids=data.ids[order]))
+    moved = run(checked, replace(data, x=data.x[order], ids=data.ids[order]))
     assert np.array_equal(bits(moved.rows), bits(whole.rows[order]))
-    alone = run(fast, replace(data, x=data.x[7:8], ids=data.ids[7:8, 1:2]))
+    alone = run(checked, replace(data, x=data.x[7:8], ids=data.ids[7:8, 1:2]))
     assert np.array_equal(bits(alone.rows)[0, 0], bits(whole.rows)[7, 1])
     # Lists of ranks turned round: each row follows its id.
-    turned = run(fast, replace(data, ids=np.ascontiguousarray(data.ids[:, ::-1])))
+    turned = run(checked, replace(data, ids=np.ascontiguousarray(data.ids[:, ::-1])))
     assert np.array_equal(bits(turned.rows), bits(whole.rows[:, ::-1]))
 
 
@@ -116,7 +122,7 @@ def test_an_expert_named_twice_by_a_token_gives_two_rows(checked: LanesExecutor)
 
 
 def test_codes_round_ties_away_from_zero(checked: LanesExecutor) -> None:
-    """A block whose largest value is 127 has scale 1: halves are ties. They show in gate through weights of one value."""
+    """A block whose largest value is 127 has scale 1: halves are ties."""
     data = draw(MODE, 6, 2, 1, 1, Geometry(256, 64))
     halves = (np.arange(256) - 127.5).clip(-126.5, 126.5).astype(np.float32)
     halves[::32] = 127
@@ -125,6 +131,31 @@ def test_codes_round_ties_away_from_zero(checked: LanesExecutor) -> None:
     assert (np.abs(codes.q[0]) != np.abs(np.rint(halves))).sum() > 100
     assert np.array_equal(codes.q[0], -codes.q[1])
     assert_bits(run(checked, data), model(data))
+
+
+@pytest.mark.parametrize("width", [64, 128, 192])
+def test_quantised_rows(checked: LanesExecutor, width: int) -> None:
+    """Blocks of 128 values, those of all rows together, with zeros behind the end of a row; one row a pair."""
+    stream = Stream.of(9, "sizes", width)
+    exponent = np.repeat(stream.child("exponent").below(275, (11, width // 32)) - 149, 32, axis=1)
+    x = np.ldexp(stream.child("x").normals((11, width)), exponent.astype(np.int32))
+    x[1, 40], x[2, 3] = np.nan, -np.inf
+    pairs = stream.child("pairs").permutation(33).astype(np.int32)
+    blocks = -(-width // expert_mmq.BLOCK)
+    out = checked.empty((blocks, 33, expert_mmq.BLOCK_BYTES), np.uint8)
+    lost = checked.array(np.zeros(1, np.int32), "lost")
+    sizes = (np.int32(33), np.int32(width), np.int32(3))
+    args = (checked.array(x, "x"), checked.array(pairs, "pairs"), out, lost, *sizes)
+    checked.launch(expert_mmq.pass_kernel("expert_mmq_quantise"), (-(-33 * blocks // 8), 1, 1), args)
+    want = reference.quantise(x)
+    codes, scales = np.zeros((33, blocks * 128), np.int8), np.zeros((33, blocks * 4), np.float32)
+    codes[:, :width], scales[:, : width // 32] = want.q[pairs // 3], want.scale[pairs // 3]
+    got = out.host()
+    assert np.array_equal(got[..., 16:].view(np.int8), codes.reshape(33, blocks, 128).transpose(1, 0, 2))
+    held = np.ascontiguousarray(got[..., :16]).view(np.float32)
+    assert np.array_equal(bits(held), bits(scales.reshape(33, blocks, 4).transpose(1, 0, 2)))
+    assert int(lost.host()[0]) == want.lost == 2
+    assert out.guards_intact()
 
 
 def test_tiny_and_zero_blocks_count_as_zeros(checked: LanesExecutor) -> None:

@@ -57,7 +57,8 @@ def test_a_large_shape_that_fails_leaves_its_format_small_and_is_reported() -> N
 
 def test_a_small_shape_that_fails_closes_the_path() -> None:
     found = chosen(Fake(trials={("iq4_nl", SMALL): "wrong bits"}), adaptive=True)
-    assert not found.usable and "iq4_nl, shape 2: wrong bits" in found.report
+    assert not found.usable
+    assert "iq4_nl, shape 2: wrong bits" in found.report
 
 
 def test_memory_that_does_not_fit_is_refused_before_a_launch() -> None:
@@ -84,7 +85,9 @@ def test_memory_that_does_not_fit_is_refused_before_a_launch() -> None:
 def test_readings_that_speak_against_a_launch(change: dict[str, int], words: str) -> None:
     device = Fake(change=lambda program, reading: replace(reading, **change))
     found = probe(device, "iq3_s", 75, LARGE)
-    assert words in found.reason and not found.passed and device.launched == []
+    assert words in found.reason
+    assert not found.passed
+    assert device.launched == []
 
 
 def test_spills_are_no_reason_where_they_are_known_to_be_cheap() -> None:
@@ -113,13 +116,15 @@ def test_a_fault_is_a_reason() -> None:
 )
 def test_the_limit_of_shared_memory_is_one_that_devices_have(reported: int, capability: int, limit: int) -> None:
     got, note = shared_limit(reported, capability)
-    assert got == limit and (not note) == (reported == limit)
+    assert got == limit
+    assert (not note) == (reported == limit)
 
 
 def test_an_odd_limit_is_reported_and_the_trial_decides() -> None:
     found = chosen(Fake(change=lambda program, reading: replace(reading, shared_limit=0x100000001)), adaptive=True)
     assert (found.gate_up, found.down) == (LARGE, LARGE)
-    assert len(found.report) == 4 and all("4294967297" in line for line in found.report)
+    assert len(found.report) == 4
+    assert all("4294967297" in line for line in found.report)
 
 
 def test_from_ampere_on_rows_an_expert_decide_and_both_shapes_must_pass() -> None:
@@ -134,7 +139,8 @@ def test_trial_bits_are_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     for mode, digest in KNOWN.items():
         assert expert_probe.answer(lanes, mode, 80, (SMALL, SMALL)) == digest, mode
     card = expert_probe.Card(lanes)
-    assert card.trial("iq3_xxs", 75, LARGE) == "" and card.trial("iq4_nl", 80, LARGE) == ""
+    assert card.trial("iq3_xxs", 75, LARGE) == ""
+    assert card.trial("iq4_nl", 80, LARGE) == ""
     monkeypatch.setitem(KNOWN, "iq3_xxs/q2_0", "0")
     assert "expected 0" in card.trial("iq3_xxs", 75, LARGE)
 

@@ -5,27 +5,49 @@ from __future__ import annotations
 import pytest
 
 from strata.executors.base import KERNELS
-from strata.kernels.paths import MODES, PATHS, select
+from strata.kernels.paths import DOWN, GATE_UP, MODES, PATHS, limits, select
 
-#: Tiers of each operation and the lowest compute capability, times ten, that has their instructions.
-TIERS = {"prompt_attention": {"sm75": 75, "sm80": 80}, "decode_attention": {"simt": 60}, "kv_pack": {"simt": 60}}
+#: Modes and tiers of each operation, and the lowest compute capability, times ten, that has their instructions.
+EXPERTS = [f"{gate_up}/{down}" for gate_up in GATE_UP for down in DOWN]
+ROWS = {
+    "prompt_attention": (MODES, {"sm75": 75, "sm80": 80}),
+    "decode_attention": (MODES, {"simt": 60}),
+    "kv_pack": (MODES, {"simt": 60}),
+    "expert_fused": (EXPERTS, {"sm75": 75, "sm80": 80}),
+    "expert_mmq": (EXPERTS, {"sm75": 75, "sm80": 80}),
+    "expert_decode": (EXPERTS, {"simt": 61}),
+    "router": (("fp32",), {"simt": 60}),
+    "combine": (("fp32",), {"simt": 60}),
+}
 
 
 def test_there_is_one_path_for_each_operation_mode_and_tier() -> None:
-    want = {f"{operation}/{mode}/{tier}" for operation, tiers in TIERS.items() for mode in MODES for tier in tiers}
+    want = {f"{name}/{mode}/{tier}" for name, (modes, tiers) in ROWS.items() for mode in modes for tier in tiers}
     assert set(PATHS) == want
+    assert len(EXPERTS) == 12
     for name, path in PATHS.items():
         assert path.name == name
-        assert path.min_capability == TIERS[path.operation][path.tier]
+        assert path.min_capability == ROWS[path.operation][1][path.tier]
 
 
-def test_prompt_attention_replaces_the_baseline_of_its_mode() -> None:
+def test_paths_replace_the_baseline_of_their_mode() -> None:
+    """An expert path that of its own tier, which has the same instructions."""
     for path in PATHS.values():
-        if path.operation == "prompt_attention":
-            assert path.baseline == f"decode_attention/{path.mode}/simt"
-            assert path.baseline in PATHS
-        else:
-            assert path.baseline is None
+        due = {
+            "prompt_attention": f"decode_attention/{path.mode}/simt",
+            "expert_fused": f"expert_mmq/{path.mode}/{path.tier}",
+        }.get(path.operation)
+        assert path.baseline == due
+        assert due is None or due in PATHS
+
+
+def test_integer_products_have_limits_of_their_own() -> None:
+    for name in ("expert_fused/iq3_s/q2_0/sm75", "expert_mmq/iq3_s/q2_0/sm75"):
+        product, other = limits(PATHS[name], "expert_down"), limits(PATHS[name], "expert_prepare")
+        assert product.shared_bytes == 64 << 10
+        assert product.needs == ("IMMA.8816.S8.S8",)
+        assert "IMMA" in other.forbids
+    assert limits(PATHS["expert_fused/iq3_s/q2_0/sm80"], "expert_gate_up").forbids == ("HMMA", "IMMA.8816")
 
 
 def test_every_operation_has_a_source_and_a_module_of_its_name() -> None:

@@ -25,7 +25,8 @@ SHOWN = 3
 
 def standard_plan(paths: Sequence[Path], profile: str, seed: int) -> Pairs:
     """What every record must hold. Raises StrataError where nothing fits the paths."""
-    return [(job.path, job.case) for job in profiles.record_plan(paths, profile, seed)]
+    planned = profiles.record_plan(paths, profile, seed)
+    return [(job.path, job.case) for job in planned if isinstance(job.case, Case)]
 
 
 @dataclass(frozen=True)

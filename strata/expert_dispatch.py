@@ -1,0 +1,110 @@
+"""Which path computes a layer of experts, and in which work shape: switches, gate and compiler as for every
+operation, then whether the layer is one that the path covers, then the probe of the device.
+
+Nothing is refused silently: what goes to the baseline says why, and so does a format that stays at the small shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from strata.device import Device
+from strata.dispatch import Gate, Served, serve
+from strata.executors.base import StrataError
+from strata.kernels.expert_fused import SHAPES
+from strata.kernels.expert_probe import Probed, Shapes, choose
+from strata.kernels.experts import MAX_EXPERTS, MAX_TOP, Geometry
+from strata.kernels.paths import DOWN, EXPERT_MODES, GATE_UP, PATHS
+from strata.switches import FUSED_ADAPTIVE, FUSED_TILE, Switches
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What is asked for. gate_up, down: formats; n, ff: hidden size and features of an expert; tokens: of the call;
+    every_expert: whether the call goes through all experts of the layer, as a prompt's does and a short one does not;
+    devices: how many cards share the layer."""
+
+    gate_up: str
+    down: str
+    n: int
+    ff: int
+    experts: int
+    top: int
+    tokens: int
+    every_expert: bool = True
+    devices: int = 1
+
+    @property
+    def mode(self) -> str:
+        return f"{self.gate_up}/{self.down}"
+
+
+@dataclass(frozen=True)
+class ServedLayer:
+    """served: the path and why; shapes: the work shapes of the fused path, None where another serves; report: one line
+    for each format that a probe held back."""
+
+    served: Served
+    shapes: tuple[int, int] | None = None
+    report: tuple[str, ...] = ()
+
+
+def uncovered(layer: Layer) -> str:
+    """Why the fused path does not take a layer; "" when it does."""
+    if layer.gate_up not in GATE_UP:
+        return f"gate and up in {layer.gate_up}, it covers {', '.join(GATE_UP)}"
+    if layer.down not in DOWN:
+        return f"down in {layer.down}, it covers {', '.join(DOWN)}"
+    try:
+        Geometry(layer.n, layer.ff)
+    except StrataError as error:
+        return str(error)
+    if not 1 <= layer.experts <= MAX_EXPERTS or not 1 <= layer.top <= MAX_TOP:
+        return f"{layer.experts} experts and {layer.top} a token, it takes up to {MAX_EXPERTS} and {MAX_TOP}"
+    if not layer.every_expert:
+        return f"a call of {layer.tokens} tokens that does not go through every expert"
+    if layer.devices != 1:
+        return f"a layer on {layer.devices} devices, it runs on one"
+    return ""
+
+
+def serve_layer(
+    layer: Layer, device: Device, switches: Switches, gate: Gate, tried: Callable[[str, int], Probed]
+) -> ServedLayer:
+    """The path that computes a layer on a device. tried: the probe of a format in a work shape there."""
+    if layer.mode not in EXPERT_MODES:
+        reason = f"no path computes experts of {layer.mode}: {uncovered(layer)}"
+        return ServedLayer(Served(None, reason, cause="layer"))
+    served = serve("expert_fused", layer.mode, device, switches, gate)
+    if served.path is None or PATHS[served.path].operation != "expert_fused":
+        return ServedLayer(served)
+    why = uncovered(layer)
+    if why:
+        return ServedLayer(_instead(served, "layer", why))
+    assert device.capability is not None
+    tier = int(PATHS[served.path].tier.removeprefix("sm"))
+    adaptive = switches.value(FUSED_ADAPTIVE) == "1"
+    pairs = layer.tokens * layer.top
+    shapes: Shapes = choose(layer.mode, tier, device.capability, pairs, layer.experts, adaptive, tried)
+    if shapes.gate_up is None or shapes.down is None:
+        said = "; ".join(shapes.report) or "its probe failed"
+        return ServedLayer(_instead(served, "probe", said), None, shapes.report)
+    return ServedLayer(served, _forced(switches, device, (shapes.gate_up, shapes.down)), shapes.report)
+
+
+def _instead(served: Served, cause: str, why: str) -> Served:
+    """The baseline in place of the fused path."""
+    assert served.path is not None
+    base = PATHS[served.path].baseline
+    reason = f"{base} instead of {served.path}: {why}"
+    return replace(served, path=base, reason=reason, instead_of=served.path, cause=cause)
+
+
+def _forced(switches: Switches, device: Device, shapes: tuple[int, int]) -> tuple[int, int]:
+    """The work shape that a switch forces, from capability 8.0 on."""
+    tile = switches.value(FUSED_TILE)
+    if not tile or device.capability is None or device.capability < 80:
+        return shapes
+    forced = next(shape for shape, (_, columns) in SHAPES.items() if columns == int(tile))
+    return forced, forced

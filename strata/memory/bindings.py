@@ -1,0 +1,64 @@
+"""The CUDA driver through cuda-bindings: calls that raise, in the primary context that CuPy uses too."""
+
+from __future__ import annotations
+
+import threading
+from importlib import import_module
+from typing import Any
+
+from strata.executors.base import ExecutorUnavailable
+from strata.executors.cuda.card import Card
+from strata.executors.cuda.driver import find_driver
+from strata.executors.cuda.environment import import_cupy
+from strata.memory.driver import DriverError
+
+
+class Bindings:
+    """One device. cuda: the module `cuda.bindings.driver`; cupy: the module; extra: the extra that fits.
+
+    Raises ExecutorUnavailable, telling what to do, when this machine has no usable card, CuPy or cuda-bindings.
+    """
+
+    def __init__(self, device: int = 0) -> None:
+        found = find_driver()
+        self.cupy = import_cupy(found)
+        self.extra = found.extra
+        try:
+            self.cuda: Any = import_module("cuda.bindings.driver")
+        except ImportError as error:
+            raise ExecutorUnavailable(
+                f"cuda-bindings does not import ({error}): in the checkout, python -m pip install -e '.[{found.extra}]'"
+            ) from None
+        if not 0 <= device < found.devices:
+            raise ExecutorUnavailable(f"device {device}: this machine has {found.devices}, counted from 0")
+        self.card = Card(self.cupy, device)  # makes the primary context
+        self.device = device
+        self._bound = threading.local()
+        (self._context,) = self._take("open", self.cuda.cuDevicePrimaryCtxRetain(device))
+
+    def call(self, name: str, function: Any, *args: Any) -> Any:
+        """Call the driver and return its value, a tuple of several, or None.
+
+        name: of the method for messages. Raises DriverError when the driver answers anything but success.
+        """
+        if getattr(self._bound, "context", None) is None:  # a context is current for each thread by itself
+            self._take(name, self.cuda.cuCtxSetCurrent(self._context))
+            self._bound.context = self._context
+        values = self._take(name, function(*args))
+        if len(values) == 1:
+            return values[0]
+        return values or None
+
+    def attribute(self, attribute: Any) -> int:
+        """A number that the device has."""
+        return int(self.call("attribute", self.cuda.cuDeviceGetAttribute, attribute, self.device))
+
+    def close(self) -> None:
+        """Let go of the primary context; CuPy keeps it alive as long as it needs it."""
+        self.cuda.cuDevicePrimaryCtxRelease(self.device)
+
+    def _take(self, name: str, answer: tuple[Any, ...]) -> tuple[Any, ...]:
+        code, *values = answer
+        if int(code) != 0:
+            raise DriverError(name, int(code), getattr(code, "name", ""))
+        return tuple(values)

@@ -1,0 +1,87 @@
+"""A card that does not exist: its physical memory, who holds it, and what it claims to have free.
+
+Several fake drivers (processes) may share one. `wddm` makes it behave as Windows drivers do: memory beyond the card
+can be created, and is then paged, which `ever_paged` remembers; and the free figure is too high by up to `optimism`
+bytes as long as memory that was created has not been written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+
+#: What new memory holds. Never zero, so that a read before a write shows.
+POISON = 0xA5
+
+
+@dataclass
+class Physical:
+    """Memory of one handle. references: handles not released; maps: mappings; touched: it was written."""
+
+    size: int
+    references: int = 1
+    maps: int = 0
+    touched: bool = False
+    _bytes: np.ndarray | None = None
+
+    @property
+    def data(self) -> np.ndarray:
+        """uint8 [size]; made when first asked for."""
+        if self._bytes is None:
+            self._bytes = np.full(self.size, POISON, np.uint8)
+        return self._bytes
+
+
+@dataclass
+class FakeCard:
+    """total: bytes of the card. Whoever is not a driver of these tests is a tenant."""
+
+    total: int
+    wddm: bool = False
+    optimism: int = 0
+    physical: dict[int, Physical] = field(default_factory=dict)
+    tenants: dict[str, int] = field(default_factory=dict)
+    ever_paged: int = 0
+    _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    @property
+    def used(self) -> int:
+        """Bytes that are taken, by anybody."""
+        return sum(memory.size for memory in self.physical.values()) + sum(self.tenants.values())
+
+    @property
+    def reported_free(self) -> int:
+        """The figure a driver gives; never below 0."""
+        free = max(self.total - self.used, 0)
+        if self.wddm:
+            free += min(self.optimism, sum(memory.size for memory in self.physical.values() if not memory.touched))
+        return min(free, self.total)
+
+    def create(self, size: int) -> int | None:
+        """A new handle, None when the card has no room."""
+        if self.used + size > self.total and not self.wddm:
+            return None
+        handle = next(self._numbers)
+        self.physical[handle] = Physical(size)
+        self.ever_paged = max(self.ever_paged, self.used - self.total)
+        return handle
+
+    def settle(self, handle: int) -> None:
+        """Free a handle's memory when nothing refers to it."""
+        memory = self.physical[handle]
+        if memory.references <= 0 and memory.maps <= 0:
+            del self.physical[handle]
+
+    def take(self, tenant: str, size: int) -> bool:
+        """Another process takes memory; False when the card has no room for it."""
+        if self.used + size > self.total and not self.wddm:
+            return False
+        self.tenants[tenant] = self.tenants.get(tenant, 0) + size
+        self.ever_paged = max(self.ever_paged, self.used - self.total)
+        return True
+
+    def leave(self, tenant: str) -> int:
+        """Another process gives back all it holds; returns how much that was."""
+        return self.tenants.pop(tenant, 0)

@@ -1,0 +1,46 @@
+"""LEND and RECLAIM as lines: one command in, one line out."""
+
+from __future__ import annotations
+
+import re
+
+from strata.executors.base import StrataError
+from strata.memory.lending import Lending
+
+
+class LendingLines:
+    """Answers the two commands of a line protocol. status: what the process should end with, None while it goes on."""
+
+    def __init__(self, lending: Lending) -> None:
+        self.lending = lending
+
+    @property
+    def status(self) -> int | None:
+        fatal = self.lending.cache.fatal
+        return None if fatal is None else fatal.status
+
+    def info(self) -> str:
+        """The field of the INFO line."""
+        return f"lendable={0 if self.lending.obstacle() else 1}"
+
+    def handle(self, line: str) -> str:
+        """The reply to `LEND <MiB>` or `RECLAIM`: LENT, RECLAIMED or ERR. Look at `status` after an ERR.
+
+        A size that is not a decimal number counts as 0.
+        """
+        command, _, rest = line.strip().partition(" ")
+        try:
+            if command == "LEND":
+                lent = self.lending.lend(_mib(rest.strip()))
+                return f"LENT {lent.mib} {lent.experts} {lent.chunk}"
+            if command == "RECLAIM" and not rest:
+                back = self.lending.reclaim()
+                return f"RECLAIMED {back.mib} {back.experts} {back.ms}"
+            return f"ERR {command[:20]!a}: expected LEND <MiB> or RECLAIM"
+        except StrataError as error:
+            return f"ERR {' '.join(str(error).split())}"
+
+
+def _mib(text: str) -> int:
+    """Decimal digits without sign; a number of more than 15 digits is beyond every card and stays so."""
+    return int(text[:15]) if re.fullmatch(r"[0-9]+", text) else 0

@@ -1,0 +1,117 @@
+"""A memory plan for people, as lines, and for programs, as JSON; both say every term."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from strata.memory.carve import per_token
+from strata.memory.chunks import cut
+from strata.memory.plan import MemoryPlan, Way
+from strata.memory.shapes import ESTIMATES, GiB, KiB, MiB
+
+_ESTIMATE = "  (estimate)"
+
+
+def text(plan: MemoryPlan, prompt: int | None = None) -> str:
+    """Lines; prompt: tokens of a prompt whose chunks are shown for each way."""
+    shape, card = plan.asked.shape, plan.card
+    lines = [
+        f"card     {card.total / GiB:.2f} GiB, {card.free / GiB:.2f} GiB free"
+        + (" (assumed; --free says otherwise)" if card.assumed else ""),
+        f"model    {shape.layers} layers x {shape.experts} experts, {shape.hidden} x {shape.width}, top {shape.top_k}, "
+        f"{shape.gate_up}/{shape.down}: {shape.max_blob:,} bytes each",
+        "",
+        "while decoding",
+        _row("free", card.free),
+        *(_row(f"- {term.title}", term.nbytes, _ESTIMATE if term.estimate else "") for term in plan.terms),
+        _row("- reserve", plan.cache.reserve_mib * MiB, _adapted(plan)),
+        _row("= expert cache", plan.cache_bytes, f"  {_slots(plan)}"),
+        _row("  free, the reserve among it", plan.left),
+        "",
+        "a prompt is read (chunk/ring)",
+    ]
+    for way in plan.ways:
+        lines += _way(way, prompt)
+    if not plan.fits:
+        lines += ["", f"it does not fit: about {plan.short / MiB:,.0f} MiB are missing"]
+    return "\n".join([*lines, "", *_tokens(plan)])
+
+
+def _slots(plan: MemoryPlan) -> str:
+    rows = plan.asked.shape.rows
+    return f"{plan.cache.slots:,} slots for {rows:,} experts, {100 * plan.cache.slots / rows:.1f} %"
+
+
+def _adapted(plan: MemoryPlan) -> str:
+    return "  lowered: the card only just fits" if plan.cache.adapted else ""
+
+
+def _row(title: str, nbytes: int, remark: str = "") -> str:
+    return f"  {title:<48}{nbytes / MiB:>11,.1f} MiB{remark}"
+
+
+def _way(way: Way, prompt: int | None) -> list[str]:
+    if way.plan is None:
+        what = "nothing fits" if way.lendable else "off"
+        return [_row(f"{way.title}: {what}", way.lendable, f"  {way.note}")]
+    plan = way.plan
+    lines = [
+        _row(f"{way.title}: {plan}", way.lendable, f"  {way.note}"),
+        f"    {plan.nbytes / MiB:,.1f} = {plan.fixed / MiB:,.1f} fixed + {plan.tokens / MiB:,.1f} for "
+        f"{plan.chunk:,} tokens + {plan.staging / MiB:,.1f} for {plan.ring} staged experts",
+    ]
+    if prompt is not None:
+        lengths = cut(prompt, plan.chunk)
+        parts = f"{lengths[0]:,} each, the last {lengths[-1]:,}" if len(set(lengths)) > 1 else f"{lengths[0]:,} each"
+        lines.append(f"    {prompt:,} tokens in {len(lengths)} chunks, {parts}")
+    return lines
+
+
+def _tokens(plan: MemoryPlan) -> list[str]:
+    shape = plan.asked.workspace
+    lines = [f"a token of a chunk: {per_token(shape) / KiB:.1f} KiB, the trunk and the largest of the three sets"]
+    for title, blocks in (("trunk", shape.trunk), ("GDN", shape.gdn), ("QSA", shape.qsa), ("MoE", shape.moe)):
+        remark = _ESTIMATE if title in ESTIMATES else ""
+        lines.append(f"  {title:<48}{sum(nbytes for _, nbytes in blocks) / KiB:>11,.1f} KiB{remark}")
+        if len(blocks) > 1:
+            lines += [f"    {name:<46}{nbytes / KiB:>11,.1f} KiB" for name, nbytes in blocks]
+    lines.append("fixed blocks of the workspace")
+    fixed = (*shape.constant, ("slack", shape.slack))
+    return lines + [f"  {name:<48}{nbytes / MiB:>11,.1f} MiB" for name, nbytes in fixed]
+
+
+def as_json(plan: MemoryPlan, prompt: int | None = None) -> str:
+    """One object; all sizes are bytes unless their name says MiB."""
+    shape = plan.asked.workspace
+    value: dict[str, Any] = {
+        "card": asdict(plan.card),
+        "model": {**asdict(shape), "max_blob": shape.max_blob, "rows": shape.rows},
+        "context": plan.asked.context,
+        "kv": plan.asked.kv,
+        "pinned": plan.asked.pinned,
+        "segment_mib": plan.asked.segment_mib,
+        "terms": [asdict(term) for term in plan.terms],
+        "cache": {**asdict(plan.cache), "nbytes": plan.cache_bytes},
+        "left": plan.left,
+        "prompt": [_way_value(way, prompt) for way in plan.ways],
+        "per_token": {
+            "total": per_token(shape),
+            "estimates": [name for name in ("trunk", "GDN", "QSA", "MoE") if name in ESTIMATES],
+            **{name: dict(getattr(shape, name.lower())) for name in ("trunk", "GDN", "QSA", "MoE")},
+        },
+        "fixed": {**dict(shape.constant), "slack": shape.slack},
+        "fits": plan.fits,
+        "short": plan.short,
+    }
+    return json.dumps(value, indent=1)
+
+
+def _way_value(way: Way, prompt: int | None) -> dict[str, Any]:
+    value = asdict(way)
+    if way.plan is not None:
+        value["plan"]["text"] = str(way.plan)
+        if prompt is not None:
+            value["chunks"] = cut(prompt, way.plan.chunk)
+    return value

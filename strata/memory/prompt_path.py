@@ -1,0 +1,49 @@
+"""The prompt path's view of its workspace: laid out anew when its place or size changes, never written to by that."""
+
+from __future__ import annotations
+
+from strata.memory.carve import PromptShape, Workspace, carve
+from strata.memory.driver import Driver
+from strata.memory.errors import Refused, fatal_if_refused
+
+
+class PromptPath:
+    """A prompt path that borrows its workspace, or owns it.
+
+    most_chunk: the chunk that host buffers are sized for, once; borrows: False when it has buffers of its own, which
+    are never laid out elsewhere. workspace: where its blocks lie; None outside prompts, when their addresses are those
+    of experts.
+    """
+
+    def __init__(self, driver: Driver, shape: PromptShape, most_chunk: int, borrows: bool = True) -> None:
+        self._driver = driver
+        self.shape = shape
+        self.most_chunk = most_chunk
+        self.borrows = borrows
+        self.workspace: Workspace | None = None
+        self._last: Workspace | None = None
+
+    def relayout(self, address: int, nbytes: int, chunk: int, ring: int) -> Workspace:
+        """The workspace in a region of `nbytes` bytes; the same one as before when nothing has changed.
+
+        Raises Refused with nothing changed and no driver call made: when the path owns its buffers, for no region, a
+        chunk that is not 1 to `most_chunk`, or a region below `bytes_needed`. Raises Fatal when the card cannot be
+        waited for.
+        """
+        if not self.borrows:
+            raise Refused("workspace: the prompt path owns its buffers, expected one that borrows")
+        if not 1 <= chunk <= self.most_chunk:
+            raise Refused(f"workspace of {chunk} tokens: expected 1 to {self.most_chunk}")
+        made = carve(address, nbytes, chunk, ring, self.shape)
+        if made != self._last:
+            # Nothing that still computes or copies may use the addresses of the layout before.
+            with fatal_if_refused("synchronize before a new layout"):
+                self._driver.synchronize()
+        self.workspace = self._last = made
+        return made
+
+    def leave(self) -> None:
+        """No workspace is in use any more. Raises Fatal when the card cannot be waited for."""
+        self.workspace = None
+        with fatal_if_refused("synchronize after a prompt"):
+            self._driver.synchronize()

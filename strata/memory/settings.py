@@ -1,0 +1,71 @@
+"""What the switches of prompt loans ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from strata import switches
+from strata.switches import Switches
+
+#: Fewest tokens for which a repeated loan can be asked; a smaller number acts as this one.
+LEAST_REPEAT_TOKENS = 256
+
+
+@dataclass(frozen=True)
+class LoanSettings:
+    """elastic: the master, without it the rest has no effect; mtp, head: whether the draft layer's experts (X) and the
+    output head (H) are lent; retain: the start's chunk is the largest later; repeat: later prompts borrow as well, from
+    `repeat_tokens` tokens on that are really read."""
+
+    elastic: bool = False
+    mtp: bool = False
+    head: bool = False
+    retain: bool = False
+    repeat: bool = False
+    repeat_tokens: int = 1024
+
+    @property
+    def lent(self) -> tuple[str, ...]:
+        """The resources that are asked for by name; what depends on them goes with them. The verifier always goes."""
+        if not self.elastic:
+            return ()
+        return ("V", *(("X", "D") if self.mtp else ()), *(("H",) if self.head else ()))
+
+
+def loan_settings(asked: Switches) -> tuple[LoanSettings, tuple[str, ...]]:
+    """The settings, and a line for every switch that has no effect because another one is off."""
+
+    def on(name: str) -> bool:
+        return asked.value(name) == "1"
+
+    tokens = max(LEAST_REPEAT_TOKENS, int(asked.value(switches.LOAN_REPEAT_TOKENS)))
+    settings = LoanSettings(
+        on(switches.LOAN_ELASTIC),
+        on(switches.LOAN_MTP),
+        on(switches.LOAN_HEAD),
+        on(switches.LOAN_RETAIN),
+        on(switches.LOAN_REPEAT),
+        tokens,
+    )
+    needs = {
+        switches.LOAN_MTP: (settings.mtp, settings.elastic, switches.LOAN_ELASTIC),
+        switches.LOAN_HEAD: (settings.head, settings.elastic, switches.LOAN_ELASTIC),
+        switches.LOAN_RETAIN: (settings.retain, settings.elastic, switches.LOAN_ELASTIC),
+        switches.LOAN_REPEAT: (settings.repeat, settings.elastic, switches.LOAN_ELASTIC),
+        switches.LOAN_REPEAT_TOKENS: (
+            switches.LOAN_REPEAT_TOKENS in asked.values,
+            settings.elastic and settings.repeat,
+            switches.LOAN_REPEAT,
+        ),
+    }
+    problems = tuple(
+        f"{name}={asked.values[name]} has no effect without {other}=1"
+        for name, (wanted, possible, other) in needs.items()
+        if wanted and not possible
+    )
+    return settings, problems
+
+
+def fresh_tokens(prompt: int, resume: int) -> int:
+    """Prompt tokens that will really be read: all but the last, which the first window reads, less the cached."""
+    return max(0, prompt - 1 - resume)

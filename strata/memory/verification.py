@@ -1,0 +1,62 @@
+"""Whether slots hold the bytes of their experts, compared on the card, and which slots are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from strata.memory.arena import Arena
+from strata.memory.errors import Fatal, fatal_if_refused
+from strata.memory.slots import Slots
+from strata.memory.source import ExpertSource
+
+
+class Verified(NamedTuple):
+    """What was compared and found equal. slots: how many; of: how many there were; nbytes: counted by the card."""
+
+    slots: int
+    of: int
+    nbytes: int
+
+
+class WrongBytes(Fatal):
+    """A slot that differs from its expert. expert: (layer, expert); offset: in the slot, of the first wrong byte."""
+
+    def __init__(self, expert: tuple[int, int], slot: int, offset: int, expected: int, got: int) -> None:
+        super().__init__(f"expert {expert} in slot {slot}: byte {offset} is {got:#04x}, expected {expected:#04x}")
+        self.expert, self.slot, self.offset, self.expected, self.got = expert, slot, offset, expected, got
+
+
+def sample(slots: Slots, pairs: Sequence[tuple[int, int]], boundaries: Iterable[int]) -> list[tuple[int, int]]:
+    """Of (row, slot) pairs in the order of their slots: the first, the last, and those next to each boundary.
+
+    Next to a boundary (an offset of the arena) are the slot that holds the byte before it and the one that holds the
+    byte at it; a slot that straddles it is both.
+    """
+    if not pairs:
+        return []
+    chosen = {pairs[0][1], pairs[-1][1]}
+    for boundary in boundaries:
+        chosen |= {slot for slot in (slots.at(boundary - 1), slots.at(boundary)) if slot is not None}
+    return [pair for pair in pairs if pair[1] in chosen]
+
+
+def verify(arena: Arena, slots: Slots, source: ExpertSource, pairs: Sequence[tuple[int, int]], of: int) -> Verified:
+    """Compare every byte of the slots of (row, slot) pairs with the host's; copies to them must have landed.
+
+    Raises WrongBytes for the first slot that differs, and Fatal when fewer bytes were compared than there are, or the
+    driver refuses: then what the slots hold is unknown.
+    """
+    if not pairs:
+        return Verified(0, of, 0)
+    blobs = [source.blob(row) for row, _ in pairs]
+    addresses = [arena.address(int(slots.off[slot])) for _, slot in pairs]
+    with fatal_if_refused("reading slots back, what they hold is unknown"):
+        found = arena.driver.compare_all(list(zip(addresses, blobs, strict=True)))
+    if found.index is not None:
+        row, slot = pairs[found.index]
+        raise WrongBytes(source.geometry.expert(row), slot, found.offset, found.expected, found.got)
+    expected = sum(blob.size for blob in blobs)
+    if found.compared != expected:
+        raise Fatal(f"reading slots back: {found.compared} bytes were compared, expected {expected}")
+    return Verified(len(pairs), of, found.compared)

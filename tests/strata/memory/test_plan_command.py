@@ -1,0 +1,158 @@
+"""`strata memory plan` as a user runs it: what it prints and its exit status."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from strata import cli
+from strata.executors.base import StrataError
+from strata.memory.plan_command import number, share, size, whole_mib
+from strata.switches import SWITCHES
+
+
+@pytest.fixture(autouse=True)
+def _no_switches(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SWITCHES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str, str]:
+    status = cli.main(["memory", "plan", *options])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_a_card_of_8_gib(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "--vram", "8GiB", "--free", "7.5GiB", "--prompt", "20036")
+    assert (status, err) == (0, "")
+    assert "48 layers x 512 experts, 2560 x 640, top 10, iq3_xxs/iq4_nl: 2,176,000 bytes each" in out
+    for key in (
+        "H: output head",
+        "X: 512 draft experts",
+        "D: draft head",
+        "V: verifier",
+        "K and V of 32,768 cells, q4_0",
+    ):
+        assert len(re.findall(rf"^  - {key}.* MiB", out, re.MULTILINE)) == 1
+    assert re.search(r"^  - reserve +700.0 MiB$", out, re.MULTILINE)
+    assert len(re.findall(r"(tail of the cache|the loan|the head alias): [0-9]+/[0-9]+ ", out)) == 3
+    assert out.count("    20,036 tokens in ") == 3
+    # The terms add up as they are printed, to a tenth for each of them.
+    rows = re.findall(
+        r"^  (free|- .*?|= expert cache|  free, the reserve among it) +(-?[\d,]+\.\d) MiB", out, re.MULTILINE
+    )
+    figures = {title: float(value.replace(",", "")) for title, value in rows}
+    taken = sum(value for title, value in figures.items() if title.startswith("- ") and title != "- reserve")
+    left = figures["free"] - taken - figures["= expert cache"]
+    assert abs(left - figures["  free, the reserve among it"]) < len(figures) / 10
+    assert out.isascii()
+
+
+def test_json_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--vram", "8GiB", "--prompt", "16402")
+    status, out, _ = run(capsys, *options, "--json")
+    assert status == 0
+    value = json.loads(out)
+    _, text, _ = run(capsys, *options)
+    assert value["card"] == {"total": 8 << 30, "free": (8 << 30) - (512 << 20), "assumed": True}
+    assert (
+        sum(term["nbytes"] for term in value["terms"]) + value["cache"]["nbytes"] + value["left"]
+        == value["card"]["free"]
+    )
+    for way in value["prompt"]:
+        plan = way["plan"]
+        assert plan["fixed"] + plan["tokens"] + plan["staging"] == plan["nbytes"] <= way["lendable"]
+        assert sum(way["chunks"]) == 16402
+        assert f"{way['title']}: {plan['text']} " in text
+    per_token = value["per_token"]
+    sets = [sum(per_token[name].values()) for name in ("GDN", "QSA", "MoE")]
+    assert per_token["total"] == sum(per_token["trunk"].values()) + max(sets)
+    assert "(assumed; --free says otherwise)" in text
+
+
+def test_a_card_that_is_too_small(capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 1, with the plan as far as it goes and what is missing; with that it fits."""
+    status, out, err = run(capsys, "--vram", "4GiB", "--free", "4GiB")
+    assert (status, err) == (1, "")
+    missing = int(re.search(r"it does not fit: about ([\d,]+) MiB are missing", out)[1].replace(",", ""))  # type: ignore[index]
+    assert "in buffers of its own: nothing fits" in out or "in buffers of its own: off" in out
+    assert run(capsys, "--vram", "8GiB", "--free", f"{4096 + missing + 1}MiB")[0] == 0
+
+
+def test_a_reserve_that_was_lowered(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--vram", "8GiB", "--free", "4760MiB")
+    assert status == 0
+    assert "lowered: the card only just fits" in out
+    assert run(capsys, "--vram", "8GiB", "--free", "4760MiB", "--reserve", "700MiB")[0] == 1
+
+
+def test_the_switches_say_what_is_lent(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them: all of it. The master alone lends the verifier; the head takes what depends on it along."""
+    notes = {}
+    for names in ((), ("ELASTIC_LOAN",), ("ELASTIC_LOAN", "HEAD_LOAN"), ("ELASTIC_LOAN", "MTP_LOAN"), ("HEAD_LOAN",)):
+        with monkeypatch.context() as patch:
+            for name in names:
+                patch.setenv(f"STRATA_PREFILL_{name}", "1")
+            out = run(capsys, "--vram", "8GiB")[1]
+        notes[names] = re.search(r"with the loan: .* all slots, and what (.*) take", out)[1]  # type: ignore[index]
+    assert list(notes.values()) == ["H X D V", "V", "H D V", "X D V", "H X D V"]
+
+
+def test_without_a_draft_layer_there_is_no_loan(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--vram", "8GiB", "--mtp", "none")
+    assert status == 0
+    assert "draft experts" not in out
+    assert re.search(r"with the loan: off .* there is no draft layer whose experts could be lent", out)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--vram", "8TiB"], "--vram '8TiB': expected a size, e.g. 8GiB, 512MiB or 700000000"),
+        (["--vram", "0"], "--vram '0': expected more than nothing"),
+        (["--vram", "8GiB", "--free", "9GiB"], "--free '9GiB': expected at most --vram '8GiB'"),
+        (["--vram", "8GiB", "--pair", "iq3_xxs"], "--pair 'iq3_xxs': expected two formats, e.g. iq3_xxs/iq4_nl"),
+        (["--vram", "8GiB", "--pair", "iq3_xxs/iq9"], "format 'iq9': expected one of"),
+        (["--vram", "8GiB", "--model-shape", "48x512"], "--model-shape '48x512': expected LxE/NxF/K"),
+        (
+            ["--vram", "8GiB", "--model-shape", "48x512/2500x640/10"],
+            "model shape: 2500 x 640, expected",
+        ),
+        (["--vram", "8GiB", "--model-shape", "48x512/2560x640/513"], "model shape: top 513 of 512 experts"),
+        (["--vram", "8GiB", "--kv", "q8_0"], "mode 'q8_0': expected one of fp16, int8, k8v4, q4_0"),
+        (["--vram", "8GiB", "--context", "0"], "--context '0': expected a whole number of at least 1"),
+        (["--vram", "8GiB", "--head", "q5_k"], "--head 'q5_k': expected rows and format"),
+        (["--vram", "8GiB", "--segment", "32MiB"], "segment of 32 MiB: expected at least 64"),
+        (["--vram", "8GiB", "--pinned", "2"], "--pinned '2': expected 0 to 1"),
+        (["--vram", "8GiB", "--reserve", "1.5MiB"], "--reserve '1.5MiB': expected whole MiB"),
+        (["--vram", "8GiB", "--prompt", "0"], "--prompt '0': expected a whole number of at least 1"),
+    ],
+)
+def test_bad_sizes_are_refused(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, *options)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"strata: {message}")
+    assert err.count("\n") == 1
+
+
+def test_sizes() -> None:
+    assert [size("x", text) for text in ("8GiB", "8G", "1.5 GB", "700000000", "512mib", "0", "1.5KiB")] == [
+        8 << 30,
+        8 << 30,
+        1_500_000_000,
+        700_000_000,
+        512 << 20,
+        0,
+        1536,
+    ]
+    for text in ("", "GiB", "-1", "1e3", "8 TiB", "1,5GiB", "1..5", "9999999999999GiB", "\u0668GiB"):
+        with pytest.raises(StrataError, match=r"^x "):
+            size("x", text)
+    assert whole_mib("x", "1GiB") == 1024
+    assert number("x", "12", 12) == 12
+    assert share("x", "0.9") == 0.9
+    with pytest.raises(StrataError, match="expected 0 to 1"):
+        share("x", "1.1")

@@ -1,0 +1,157 @@
+"""The exact-bit model of an expert against fractions, and FP64 beside it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from validation.draws import Stream
+from validation.experts import inputs
+from validation.experts.case import ExpertCase
+from validation.reference import experts
+from validation.reference.experts import BLOCK, LARGEST, Codes, Weights
+
+BITS = st.integers(0, (1 << 32) - 1)
+
+
+def single(bits: int) -> np.float32:
+    return np.float32(np.array([bits], np.uint32).view(np.float32)[0])
+
+
+def rounded(exact: Fraction) -> np.float32:
+    """A fraction as float32, to nearest even, by integers alone."""
+    size = abs(exact)
+    if size == 0:
+        return np.float32(0)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent -= Fraction(2) ** exponent > size
+    step = max(exponent - 23, -149)
+    scaled = size / Fraction(2) ** step
+    whole, rest = divmod(scaled.numerator, scaled.denominator)
+    twice = 2 * rest
+    whole += twice > scaled.denominator or (twice == scaled.denominator and whole % 2)
+    value = Fraction(whole) * Fraction(2) ** step
+    out = np.float32(np.inf) if value >= Fraction(2) ** 128 else np.float32(float(value))
+    return np.float32(-out) if exact < 0 else out
+
+
+def one_fma(a: np.float32, b: np.float32, c: np.float32) -> np.float32:
+    return np.float32(experts.fma(np.array([a]), np.array([b]), np.array([c]))[0])
+
+
+@settings(max_examples=400)
+@given(BITS, BITS, BITS)
+def test_fma_is_rounded_once(a: int, b: int, c: int) -> None:
+    x, y, z = single(a), single(b), single(c)
+    got = one_fma(x, y, z)
+    if not all(np.isfinite(v) for v in (x, y, z)):
+        with np.errstate(all="ignore"):
+            assert np.isnan(got) == np.isnan(np.float64(x) * np.float64(y) + np.float64(z))
+        return
+    want = rounded(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)))
+    assert got == want
+    assert not np.isnan(got)
+
+
+@settings(max_examples=300)
+@given(st.integers(1 << 23, (1 << 24) - 1), st.integers(-516_128, 516_128), st.integers(0, 60), BITS)
+def test_fma_beside_halves(scale: int, dot: int, shift: int, low: int) -> None:
+    """Sums that lie on or just beside the middle of two float32: where a second rounding would go wrong."""
+    p = np.float32(scale)
+    product = Fraction(scale) * dot
+    step = Fraction(2) ** (shift - 30)
+    c = rounded(-product + step * (2 * (low % 1024) + 1))
+    got = one_fma(p, np.float32(dot), c)
+    assert got == rounded(product + Fraction(float(c)))
+
+
+def test_nans_of_sums_have_the_bits_of_a_card() -> None:
+    inf, one = np.array([np.inf], np.float32), np.ones(1, np.float32)
+    for a, b, c in ((inf, one, -inf), (inf, 0 * one, one), (one, one, np.array([-np.nan], np.float32))):
+        assert experts.fma(a, b, c).view(np.uint32)[0] == experts.NAN
+
+
+@settings(max_examples=200)
+@given(st.lists(BITS, min_size=BLOCK, max_size=BLOCK))
+def test_codes_follow_their_definition(bits: list[int]) -> None:
+    x = np.array([bits], np.uint32).view(np.float32)
+    got = experts.quantise(x)
+    if not np.isfinite(x).all():
+        assert got.lost == 1
+        assert not got.q.any()
+        assert got.scale.view(np.uint32)[0, 0] == experts.NAN
+        return
+    assert got.lost == 0
+    amax = max(abs(Fraction(float(v))) for v in x[0])
+    inverse = rounded(Fraction(LARGEST) / amax) if amax else np.float32(np.inf)
+    if np.isinf(inverse):
+        assert not got.q.any()
+        assert not got.scale.any()
+        return
+    assert got.scale[0, 0] == rounded(amax / LARGEST)
+    for value, code in zip(x[0], got.q[0], strict=True):
+        scaled = Fraction(float(rounded(Fraction(float(value)) * Fraction(float(inverse)))))
+        assert code == round(scaled)  # of halves to even
+        assert -LARGEST <= code <= LARGEST
+
+
+def drawn(seed: int, rows: int, width: int, per_block: int) -> tuple[Weights, Codes]:
+    stream = Stream.of(seed, "product")
+    q = (stream.child("q").below(255, (rows, width)) - 127).astype(np.int8)
+    scale = stream.child("scale").normals((rows, width // BLOCK * per_block), -9)
+    return Weights(q, scale), experts.quantise(stream.child("x").normals((3, width), 2))
+
+
+@pytest.mark.parametrize("per_block", [1, 2])
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 1 << 40))
+def test_a_product_is_what_fractions_say(per_block: int, seed: int) -> None:
+    w, x = drawn(seed, 4, 96, per_block)
+    got = experts.product(w, x)
+    width = BLOCK // per_block
+    for token in range(3):
+        for row in range(4):
+            acc = np.float32(0)
+            for block in range(3):
+                d_x = Fraction(float(x.scale[token, block]))
+                parts = []
+                for half in range(per_block):
+                    at = slice(block * BLOCK + half * width, block * BLOCK + (half + 1) * width)
+                    dot = int(w.q[row, at].astype(int) @ x.q[token, at].astype(int))
+                    parts.append((Fraction(float(w.scale[row, block * per_block + half])), dot))
+                if per_block == 1:
+                    p = rounded(parts[0][0] * d_x)
+                    acc = rounded(Fraction(float(p)) * parts[0][1] + Fraction(float(acc)))
+                else:
+                    first = rounded(parts[0][0] * parts[0][1])
+                    inner = rounded(parts[1][0] * parts[1][1] + Fraction(float(first)))
+                    acc = rounded(d_x * Fraction(float(inner)) + Fraction(float(acc)))
+            assert got[token, row] == acc
+
+
+def test_swiglu_s_ends() -> None:
+    gate = np.array([0.0, -0.0, 200.0, -200.0, np.inf, -np.inf, np.nan, 1.0], np.float32)
+    out = experts.swiglu(gate, np.full(8, 2.0, np.float32))
+    assert out[0] == 0
+    assert out[2] == 400
+    assert out[3] == 0
+    assert np.isinf(out[4])
+    assert (out[5:7].view(np.uint32) == experts.NAN).all()
+    assert abs(float(out[7]) - 2 / (1 + np.exp(-1.0))) < np.spacing(np.float32(2))
+
+
+def test_the_rounded_model_is_the_exact_one_but_for_roundings() -> None:
+    """Their difference is of float32 roundings and of codes on ties; that to the unrounded one is of int8 codes."""
+    case = ExpertCase("experts_decades", 1, 5, 2, 1, 512, 64)
+    data = inputs.build(case, "iq3_s/iq4_nl")
+    made = data.matrices(0)
+    codes = experts.quantise(data.x)
+    bits = experts.expert(*made, codes).out.astype(np.float64)
+    near, far = experts.rounded(*made, codes), experts.unrounded(*made, data.x)
+    size = np.abs(near).max(axis=1, keepdims=True)
+    assert (np.abs(bits - near) / size).max() < 1 / LARGEST**2
+    assert (np.abs(far - near) / size).max() > 1 / LARGEST**2

@@ -1,0 +1,104 @@
+"""Which expert cases the profiles have: tuples of case, modes, build and operations, as `profiles.Entry` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from strata.kernels.paths import EXPERT_MODES
+from validation.experts import around_recipes
+from validation.experts.case import ExpertCase
+from validation.experts.recipes import RECIPES, Routing
+from validation.experts.routing import edge_tokens
+
+#: case, modes or None for all, the build on lanes, operations or None for all.
+Planned = tuple[ExpertCase, tuple[str, ...] | None, str | None, tuple[str, ...] | None]
+_FUSED = ("expert_fused",)
+#: The older kernels: every case of the fused path asks them too, so on their own they meet fewer.
+_OLDER = ("expert_mmq", "expert_decode")
+
+#: A small expert: one block of every format in K of gate and up, two blocks of Q2_0 in K of down.
+_N, _FF = 256, 128
+_TOKENS, _EXPERTS, _TOP = 9, 7, 3
+#: Between them these have every format, a scale for 32 and for 16 values, and both formats of down.
+_SOME = ("iq3_xxs/iq4_nl", "iq2_xs/q2_0")
+#: Tokens of more than one tile, ragged; experts that get two and three tiles of 64.
+_RAGGED = (130, 1, 63, 65, 128, 2)
+#: Tokens, experts and ranks of the published test, and of the sizes at which the paths are timed.
+PUBLISHED = (256, 64, 10)
+TIMED = ((2048, 512, 10), (4864, 512, 10))
+#: The pair that is timed.
+TIMED_MODE = "iq3_xxs/iq4_nl"
+
+
+def _small(recipe: str, seed: int) -> ExpertCase:
+    if RECIPES[recipe].routing is Routing.EDGES:
+        return ExpertCase(recipe, seed, edge_tokens(_EXPERTS + 1, 1), _EXPERTS + 1, 1, _N, _FF)
+    return ExpertCase(recipe, seed, _TOKENS, _EXPERTS, _TOP, _N, _FF)
+
+
+def _quick(seed: int) -> list[Planned]:
+    """Every pair and tier on plain and on hostile data, every recipe in two pairs, ragged sizes, the real geometry."""
+    every = [_small(name, seed) for name in ("experts_plain", "experts_decades", "experts_golden")]
+    others = [_small(name, seed) for name in RECIPES if name not in {case.recipe for case in every}]
+    ragged = [ExpertCase("experts_decades", seed, tokens, 5, 2, 512, 64) for tokens in _RAGGED]
+    real = ExpertCase("experts_plain", seed, 3, 4, 2)
+    return [
+        *((case, None, "checked", _FUSED) for case in every),
+        *((case, _SOME, "checked", _FUSED) for case in (*others, *ragged)),
+        (real, (TIMED_MODE,), "checked", _FUSED),
+        (every[1], None, "checked", _OLDER),
+        *((case, _SOME[:1], "checked", _OLDER) for case in others),
+    ]
+
+
+def _standard(seed: int) -> list[Planned]:
+    """The quick cases in every pair, the published size, and the sizes at which the paths are timed."""
+    tokens, experts, top = PUBLISHED
+    published = [
+        (ExpertCase(name, seed + 1, tokens, experts, top), None, "fast", _FUSED)
+        for name in ("experts_plain", "experts_decades")
+    ]
+    timed = [
+        (ExpertCase("experts_plain", seed + 1, tokens, experts, top), (TIMED_MODE,), "fast", _FUSED)
+        for tokens, experts, top in TIMED
+    ]
+    again = [(case, None if own == _FUSED else modes, flavor, own) for case, modes, flavor, own in _quick(seed)]
+    return [*again, *published, *timed]
+
+
+def _full(seed: int) -> list[Planned]:
+    """The standard cases, the timed sizes in every pair, and every recipe at the real geometry with many experts."""
+    tokens, experts, top = TIMED[-1]
+    timed = (ExpertCase("experts_plain", seed + 2, tokens, experts, top), EXPERT_MODES, "fast", _FUSED)
+    wide = []
+    for index, (name, recipe) in enumerate(RECIPES.items()):
+        if recipe.routing is Routing.EDGES:
+            wide.append(ExpertCase(name, seed + 2, edge_tokens(64, 10), 64, 10))
+        else:
+            wide.append(ExpertCase(name, seed + 2, 96 + index, 48, 10))
+    return [*_standard(seed), *((case, None, "fast", None) for case in wide), timed]
+
+
+def expert(seed: int, profile: str) -> list[Planned]:
+    """Cases of the expert operations."""
+    return {"quick": _quick, "standard": _standard, "full": _full}[profile](seed)
+
+
+def router(seed: int, profile: str) -> list[Planned]:
+    """Cases of the router: odd numbers of experts, 256 and 512, one and many ranks."""
+    sizes = [(9, 70, 10), (5, 512, 10), (3, 256, 8), (4, 5, 1)]
+    sizes += [] if profile == "quick" else [(256, 512, 10), (64, 1024, 32), (33, 256, 10)]
+    names = [name for name, recipe in around_recipes.RECIPES.items() if recipe.operation == "router"]
+    return [(ExpertCase(name, seed, *size, _N, 64), None, "checked", None) for name in names for size in sizes]
+
+
+def combine(seed: int, profile: str) -> list[Planned]:
+    """Cases of combining: one and many ranks, narrow and real rows."""
+    sizes = [(9, 10, 256), (3, 1, 512), (5, 10, 2560)]
+    sizes += [] if profile == "quick" else [(256, 10, 2560), (33, 7, 768)]
+    names = [name for name, recipe in around_recipes.RECIPES.items() if recipe.operation == "combine"]
+    cases = [ExpertCase(name, seed, tokens, 64, top, n, 64) for name in names for tokens, top, n in sizes]
+    return [(case, None, "checked", None) for case in cases]
+
+
+LISTS: Mapping[str, Callable[[int, str], list[Planned]]] = {"expert": expert, "router": router, "combine": combine}

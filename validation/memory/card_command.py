@@ -1,0 +1,47 @@
+"""Elastic memory on a card: real sizes, another process as borrower, graphs, phases, kills, and the time of a reclaim.
+
+Takes about 2 minutes on an H200, 5 GiB of host memory, and for a moment nearly all of the card's; nothing else should
+use the card. Exit status 0 when every step passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path as FilePath
+
+from rich.console import Console
+
+from strata.executors.base import StrataError
+from validation.memory.bench_world import fake_world, real_world
+from validation.memory.card_run import steps
+
+PASSED, FAILED = 0, 1
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of `python -m validation memory card`."""
+    command.add_argument("--fake", action="store_true", help="the same steps in miniature on a fake card, untimed")
+    command.add_argument("--out", type=FilePath, metavar="FILE", help="write the figures there, as JSON")
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Exit status. Raises ExecutorUnavailable when there is no card."""
+    world = fake_world() if options.fake else real_world()
+    found: dict[str, object] = {}
+    status = PASSED
+    for name, step in steps(world, options.fake):
+        try:
+            figures = step()
+        except StrataError as error:
+            found[name] = {"failed": str(error)}
+            console.print(f"{name}: FAILED: {error}", markup=False)
+            status = FAILED
+            break  # what comes later stands on what has failed
+        found[name] = figures
+        console.print(
+            f"{name}: {', '.join(f'{key} {value}' for key, value in figures.items()) or 'done'}", markup=False
+        )
+    if options.out:
+        options.out.write_text(json.dumps(found, indent=1) + "\n")
+    return status

@@ -1,0 +1,260 @@
+"""Many changes of phase on a card or the fake: head alias and prompt loans, with nothing lost and nothing moved.
+
+    python -m validation.memory.changes --driver real --changes 100
+
+For every change: the head's address, the bytes of all handles and the card's free memory are compared with those before
+the first one; a graph captured then is refused while the head is lent, and reads the head's bytes afterwards; the whole
+workspace is overwritten meanwhile; rows, slots and both tables are checked (I1 to I7, every byte) every tenth time and
+at the end. Status 0: all as expected; 1: something was not; 2: it could not run. Times are medians, for information.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from strata.executors.base import StrataError
+from strata.memory.arena import open_arena
+from strata.memory.carve import Workspace
+from strata.memory.device_resource import DeviceResource
+from strata.memory.fake import FakeCard, FakeDriver
+from strata.memory.geometry import ExpertGeometry
+from strata.memory.graphs import BoundGraph, StaleGraph
+from strata.memory.growth import Growth
+from strata.memory.head import Head, HeadAlias, HeadPhase
+from strata.memory.invariants import violations
+from strata.memory.loan import TailLoan
+from strata.memory.opening import open_cache
+from strata.memory.pattern import pattern, patterned
+from strata.memory.phases import Prompt, PromptLoan
+from strata.memory.pieces import MIB
+from strata.memory.prompt_path import PromptPath
+from strata.memory.request_state import RequestState, Sampling
+from strata.memory.resources import DEPENDENCIES, ResourceGraph
+from strata.memory.settings import LoanSettings
+from strata.memory.shapes import ModelShape
+from strata.memory.slots import uniform_slots
+from strata.memory.source import total_bytes
+
+#: What is written over a workspace.
+FOREIGN = 0x5A
+#: Every so many changes everything is compared.
+EVERY = 10
+STATE = RequestState(Sampling(temperature=0.7, repeat_penalty=1.1), seed=5, draws=3, penalty_history=(1, 2, 3))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """geometry: of the experts; slots: of the cache; piece: bytes that memory moves in; head, experts, verifier: bytes
+    of the resources; shape: of the workspace; tokens: of a prompt."""
+
+    geometry: ExpertGeometry
+    slots: int
+    piece: int
+    head: int
+    experts: int
+    verifier: int
+    shape: ModelShape
+    tokens: int
+
+
+#: The reference model's blobs, head and draft experts; a cache of 1.2 GiB.
+REAL = Sizes(
+    ExpertGeometry.uniform(4, 160, ModelShape().max_blob),
+    600,
+    64 * MIB,
+    ModelShape().head_bytes,
+    ModelShape().experts * ModelShape().mtp_blob,
+    40 * MIB,
+    ModelShape(),
+    3000,
+)
+_SMALL_SHAPE = ModelShape(experts=8, hidden=256, width=64, top_k=1, heads=1, kv_heads=1, selected=16, slack=4096)
+SMALL = Sizes(
+    ExpertGeometry(2, 60, (500_003, 450_001)), 100, 4 * MIB, 3_000_001, 2_000_003, 100_001, _SMALL_SHAPE, 3000
+)
+
+
+@dataclass
+class Report:
+    """problems: what was not as expected; times: seconds by the name of what was timed."""
+
+    problems: list[str] = field(default_factory=list)
+    times: dict[str, list[float]] = field(default_factory=dict)
+
+    def expect(self, right: bool, line: str) -> None:
+        if not right:
+            self.problems.append(line)
+
+    def timed(self, name: str, call: Callable[[], Any]) -> Any:
+        began = time.perf_counter()
+        result = call()
+        self.times.setdefault(name, []).append(time.perf_counter() - began)
+        return result
+
+
+class _Verifier(DeviceResource):
+    """Device memory with request state that is gone with it."""
+
+    _state: RequestState | None = None
+
+    def release(self) -> None:
+        super().release()
+        self._state = None
+
+    def apply(self, state: RequestState) -> None:
+        self._state = state
+
+    def state(self) -> RequestState:
+        if self._state is None:
+            raise StrataError("no verifier to read request state from")
+        return self._state
+
+
+def _locked(driver: Any, nbytes: int, row: int) -> np.ndarray:
+    content: np.ndarray = driver.page_locked(nbytes)
+    content[:] = pattern(row, nbytes)
+    return content
+
+
+def alias_changes(driver: Any, sizes: Sizes, changes: int, report: Report) -> None:
+    """`changes` prompts through the head alias."""
+    head = Head(open_arena(driver, sizes.head, sizes.piece), _locked(driver, sizes.head, 1 << 20))
+    source = patterned(sizes.geometry, driver.page_locked(total_bytes(sizes.geometry)))
+    cache = open_cache(driver, source, uniform_slots(sizes.geometry, sizes.slots), _profile(sizes), sizes.piece)
+    alias = HeadAlias(head, TailLoan(cache), PromptPath(driver, sizes.shape, 32_768), keep=4)
+    captured = driver.capture([(head.address, sizes.head)])
+    graph = BoundGraph("window", captured, [head])
+
+    def standing() -> tuple[int, int, int]:
+        bytes_ = cache.arena.mapped_bytes + head.arena.mapped_bytes + alias.window.mapped_bytes
+        return head.address, bytes_, driver.mem_info()[0]
+
+    before = standing()
+    for change in range(changes):
+        workspace: Workspace = report.timed("alias enter", lambda: alias.enter(sizes.tokens))
+        report.expect(alias.phase is HeadPhase.PROMPT, f"change {change}: {alias.note}")
+        report.expect(standing() == before, f"change {change}: in PROMPT {standing()}, expected {before}")
+        driver.fill(workspace.address, FOREIGN, workspace.nbytes)
+        try:
+            graph.launch()
+            report.expect(False, f"change {change}: the graph was launched while the head was lent")
+        except StaleGraph:
+            pass
+        report.timed("alias leave", alias.leave)
+        report.expect(standing() == before, f"change {change}: in DECODE {standing()}, expected {before}")
+        if change % EVERY == 0 or change == changes - 1:
+            got = np.asarray(graph.launch())
+            report.expect(
+                np.array_equal(got, head.content), f"change {change}: the graph read other bytes than the head's"
+            )
+            report.problems += [f"change {change}: {line}" for line in violations(cache)]
+    if hasattr(captured, "close"):
+        captured.close()
+    alias.close()
+    cache.close()
+    head.arena.close()
+
+
+def loan_changes(driver: Any, sizes: Sizes, changes: int, report: Report) -> None:
+    """`changes` prompts that take the loan."""
+    source = patterned(sizes.geometry, driver.page_locked(total_bytes(sizes.geometry)))
+    cache = open_cache(driver, source, uniform_slots(sizes.geometry, sizes.slots), _profile(sizes), sizes.piece)
+    decode = cache.arena.starts[-(-2 * cache.arena.pieces // 3)]
+    contents = {"H": _locked(driver, sizes.head, 1 << 20), "X": _locked(driver, sizes.experts, 1 << 21)}
+    head, experts = (
+        DeviceResource(driver, name, contents[name].nbytes, lambda name=name: contents[name], (), sizes.piece)  # type: ignore[misc]
+        for name in ("H", "X")
+    )
+    part = sizes.head // 3
+    draft = DeviceResource(
+        driver, "D", part, lambda: driver.copy_out(head.address, part), DEPENDENCIES["D"], sizes.piece
+    )
+    verifier = _Verifier(
+        driver, "V", sizes.verifier, lambda: pattern(1 << 22, sizes.verifier), DEPENDENCIES["V"], sizes.piece
+    )
+    resources = (head, experts, draft, verifier)
+    tail = TailLoan(cache)
+    loan = PromptLoan(
+        ResourceGraph(resources),
+        Growth(cache, decode),
+        tail,
+        PromptPath(driver, sizes.shape, 32_768),
+        verifier,
+        LoanSettings(elastic=True, mtp=True, head=True, repeat=True),
+        32_768,
+        keep=4,
+    )
+    prompt = Prompt(sizes.tokens + 1, state=STATE)
+    addresses = [resource.address for resource in resources]
+    loan.ready()
+    free = driver.mem_info()[0]
+    for change in range(changes):
+        workspace = report.timed("loan begin", lambda: loan.begin(prompt))
+        report.expect(not loan.note, f"loan {change}: {loan.note}")
+        driver.fill(workspace.address, FOREIGN, workspace.nbytes)
+        report.timed("loan end", loan.end)
+        report.expect(verifier.state() == STATE, f"loan {change}: request state is {verifier.state()}")
+        report.expect([one.address for one in resources] == addresses, f"loan {change}: a resource has moved")
+        got = driver.mem_info()[0]
+        report.expect(got == free, f"loan {change}: {got} bytes free, expected {free}")
+        if change % EVERY == 0 or change == changes - 1:
+            for resource in (head, experts):
+                same = driver.compare(resource.address, contents[resource.name]).equal
+                report.expect(same, f"loan {change}: {resource.name} has other bytes")
+            report.problems += [f"loan {change}: {line}" for line in violations(cache)]
+    for resource in resources:
+        resource.close()
+    cache.close()
+
+
+def _profile(sizes: Sizes) -> list[int]:
+    """Every row, layers mixed."""
+    rows = sizes.geometry.rows
+    step = next(step for step in range(rows * 5 // 8, rows) if np.gcd(step, rows) == 1)
+    return [row * step % rows for row in range(rows)]
+
+
+def run(driver: Any, sizes: Sizes, changes: int) -> Report:
+    """Both kinds of changes, on one driver, which holds nothing afterwards."""
+    report = Report()
+    alias_changes(driver, sizes, changes, report)
+    loan_changes(driver, sizes, changes, report)
+    return report
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m validation.memory.changes", description=__doc__.partition("\n")[0])
+    parser.add_argument("--driver", choices=("fake", "real"), default="fake")
+    parser.add_argument("--changes", type=int, default=100)
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args(arguments)
+    try:
+        if chosen.driver == "real":
+            from strata.memory.real import RealDriver
+
+            report = run(RealDriver(), REAL, chosen.changes)
+        else:
+            report = run(FakeDriver(FakeCard(512 * MIB), 64 << 10), SMALL, chosen.changes)
+    except StrataError as error:
+        print(f"changes: {error}", file=sys.stderr)
+        return 2
+    medians = {name: 1000 * median(seconds) for name, seconds in report.times.items()}
+    if chosen.json:
+        print(json.dumps({"changes": chosen.changes, "problems": report.problems, "median_ms": medians}, indent=1))
+    else:
+        print("\n".join(report.problems[:20]) or f"{chosen.changes} changes of each kind, all as expected")
+        print("\n".join(f"{name}: median {ms:.1f} ms" for name, ms in medians.items()))
+    return 1 if report.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

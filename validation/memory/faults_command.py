@@ -1,0 +1,83 @@
+"""Every driver call of every operation on lent memory fails, before and after its effect, with each code.
+
+No card, no compiler: a fake driver. Exit status 0 when each failure led to the outcome laid down for it and nothing
+was wrong afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from fnmatch import fnmatchcase
+from multiprocessing import get_context
+
+from rich.console import Console
+from rich.table import Table
+
+from strata.executors.base import StrataError
+from strata.memory.driver import Code
+from validation.memory.exhaustive import CODES, Findings, examine
+from validation.memory.operations import DONE, FATAL, OPERATIONS, REFUSED
+from validation.memory.world import KINDS
+
+PASSED, FAILED = 0, 1
+#: Problems that are shown.
+SHOWN = 20
+#: Enough for a change: one code that a context survives and one that it does not.
+FEW = (Code.UNKNOWN, Code.ILLEGAL_ADDRESS)
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of `python -m validation memory faults`."""
+    command.add_argument("--operations", default="*", metavar="GLOB", help="which operations (default: all)")
+    command.add_argument("--few-codes", action="store_true", help="two of the codes: a lost context, and another")
+    command.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Exit status. Raises StrataError for options that fit nothing."""
+    parts = [
+        (operation.name, kind)
+        for operation in OPERATIONS
+        for kind in KINDS
+        if fnmatchcase(operation.name, options.operations)
+    ]
+    if not parts or options.jobs < 1:
+        names = ", ".join(operation.name for operation in OPERATIONS)
+        raise StrataError(
+            f"--operations {options.operations!r}, --jobs {options.jobs}: expected some of {names}, and 1"
+        )
+    codes = FEW if options.few_codes else CODES
+    total = Findings()
+    table = Table(box=None, pad_edge=False)
+    for heading in ("operation", "slots", "calls", "trials", DONE, REFUSED, FATAL, "problems"):
+        table.add_column(heading, no_wrap=True, justify="left" if heading in ("operation", "slots") else "right")
+    for (name, kind), findings in zip(parts, _all(parts, codes, options.jobs), strict=True):
+        total.add(findings)
+        counts = Counter(outcome for _, _, outcome in findings.outcomes.elements())
+        figures = (sum(findings.calls.values()), findings.trials, counts[DONE], counts[REFUSED], counts[FATAL])
+        table.add_row(name, kind, *map(str, figures), str(len(findings.problems)))
+    console.print(table)
+    for line in total.problems[:SHOWN]:
+        console.print(line, markup=False)
+    if len(total.problems) > SHOWN:
+        console.print(f"and {len(total.problems) - SHOWN} more")
+    calls = sum(total.calls.values())
+    words = f"{total.trials} failures over {calls} driver calls, {len(codes)} codes, before and after their effect"
+    console.print(f"{words}: {'no problem' if not total.problems else f'{len(total.problems)} problems'}")
+    return FAILED if total.problems else PASSED
+
+
+def _one(part: tuple[str, str], codes: Sequence[int]) -> Findings:
+    operation = next(operation for operation in OPERATIONS if operation.name == part[0])
+    return examine(operation, part[1], codes)
+
+
+def _all(parts: Sequence[tuple[str, str]], codes: Sequence[int], jobs: int) -> Iterator[Findings]:
+    if jobs == 1:
+        yield from (_one(part, codes) for part in parts)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        yield from pool.map(_one, parts, [codes] * len(parts))

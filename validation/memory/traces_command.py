@@ -1,0 +1,56 @@
+"""Random traces of LEND, RECLAIM, swaps, prompt loans, STOP, resizing and a borrower, held against a model.
+
+No card, no compiler: a fake driver. Needs hypothesis (the dependency group `test`). A trace that goes wrong is
+printed as short as it was found to go wrong. Exit status 0 when none did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from rich.console import Console
+
+from strata.executors.base import StrataError
+
+PASSED, FAILED = 0, 1
+#: Steps of a trace at most.
+LENGTH = 50
+#: Traces of one round of hypothesis; between rounds the progress is told.
+ROUND = 100
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of `python -m validation memory traces`."""
+    command.add_argument(
+        "--steps", type=int, default=100_000, metavar="N", help="at least so many (default: %(default)s)"
+    )
+    command.add_argument("--seed", type=int, default=1, metavar="N", help="of all traces (default: %(default)s)")
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Exit status. Raises StrataError when hypothesis is not installed."""
+    try:
+        from validation.memory import machine
+    except ModuleNotFoundError as error:
+        if error.name != "hypothesis":
+            raise
+        raise StrataError("hypothesis is not installed: python -m pip install hypothesis") from None
+    if options.steps < 1:
+        raise StrataError(f"--steps {options.steps}: expected at least 1")
+    began, done, turn = time.perf_counter(), 0, 0
+    while done < options.steps:
+        try:
+            done += machine.run(ROUND, LENGTH, options.seed * 1_000_003 + turn)
+        except Exception as error:  # whatever a trace raises is what it found
+            console.print(f"after {done} steps: {type(error).__name__}: {error}", markup=False)
+            for note in getattr(error, "__notes__", ()):
+                console.print(note, markup=False)
+            return FAILED
+        turn += 1
+        if turn % 10 == 0:
+            console.print(f"{done} steps, {time.perf_counter() - began:.0f} s")
+    console.print(f"{done} steps of {turn * ROUND} traces, {time.perf_counter() - began:.0f} s: no violation")
+    for name, (carried_out, refused) in sorted(machine.tally.items()):
+        console.print(f"  {name}: {carried_out} carried out, {refused} refused")
+    return PASSED

@@ -1,0 +1,59 @@
+"""A process that lends and reclaims, or reads prompts with the head's memory, for ever: somebody will kill it.
+
+`python -m validation.memory.victim lend` prints `READY` once its cache is open, then a line before each step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from strata.memory.pieces import MIB
+from validation.memory.bench_world import BenchWorld, fake_world, real_world
+
+WHATS = ("lend", "prompt")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 0 after `--rounds`."""
+    parser = argparse.ArgumentParser(prog="python -m validation.memory.victim", description=__doc__)
+    parser.add_argument("what", choices=WHATS)
+    parser.add_argument("--fake", action="store_true", help="on a fake card")
+    parser.add_argument("--rounds", type=int, default=1 << 30, metavar="N", help="end after N (default: never)")
+    options = parser.parse_args(arguments)
+    world = fake_world() if options.fake else real_world()
+    if not options.fake:
+        world.sizes = replace(world.sizes, experts=64, cache=352 * MIB, lend=128, keep=8)
+    world.open()
+    steps = _lend if options.what == "lend" else _prompt
+    steps(world, options.rounds)
+    return 0
+
+
+def _lend(world: BenchWorld, rounds: int) -> None:
+    _say("READY")
+    for _ in range(rounds):
+        _say("LEND")
+        world.lending.lend(world.sizes.lend)
+        _say("RECLAIM")
+        world.lending.reclaim()
+
+
+def _prompt(world: BenchWorld, rounds: int) -> None:
+    alias = world.alias()
+    _say("READY")
+    for _ in range(rounds):
+        _say("enter")
+        alias.enter(world.sizes.fresh)
+        _say("leave")
+        alias.leave()
+
+
+def _say(word: str) -> None:
+    print(word, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""A small engine on a fake card: an expert cache, what lends its memory, and what is asked of it at the end.
+
+The sizes are chosen so that slots straddle pieces, the last piece is short, blobs are of three sizes and no multiple of
+anything, and LEND 1 takes several pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from strata.memory.adaptive import AdaptiveTier, Pace
+from strata.memory.cache import ExpertCache
+from strata.memory.driver import DriverError
+from strata.memory.errors import Fatal
+from strata.memory.fake import FakeCard, FakeDriver
+from strata.memory.geometry import ExpertGeometry
+from strata.memory.invariants import violations
+from strata.memory.lending import SPARE_BYTES, Lending
+from strata.memory.opening import open_cache
+from strata.memory.pattern import patterned
+from strata.memory.pieces import MIB
+from strata.memory.residency import MISS
+from strata.memory.resizing import Resizing
+from strata.memory.slots import Slots, sized_slots, uniform_slots
+
+GRANULARITY = 64 << 10
+PIECE = 8 * GRANULARITY
+LAYERS, EXPERTS = 3, 16
+BLOBS = (70_001, 91_000, 83_408)
+#: Slots of a uniform cache; a sized one has those that fit into as many bytes.
+SLOTS = 20
+BYTES = SLOTS * max(BLOBS)
+#: Bytes of a card with room for the cache, one loan's worth and what RECLAIM wants free besides.
+CARD = SPARE_BYTES + 64 * MIB
+KINDS = ("uniform", "sized")
+
+
+class World:
+    """One process on a card. kind: of its slots. `open` takes the memory; everything else is there after it."""
+
+    def __init__(self, kind: str = "uniform", card: FakeCard | None = None, verify_all: bool = True) -> None:
+        self.kind = kind
+        self.card = FakeCard(CARD) if card is None else card
+        self.driver = FakeDriver(self.card, GRANULARITY)
+        self.geometry = ExpertGeometry(LAYERS, EXPERTS, BLOBS)
+        self.source = SOURCE
+        self.profile = [(7 * row) % self.geometry.rows for row in range(self.geometry.rows)]
+        uniform = kind == "uniform"
+        self.slots: Slots = (
+            uniform_slots(self.geometry, SLOTS) if uniform else sized_slots(self.geometry, self.profile, BYTES)
+        )
+        self.verify_all = verify_all
+        self._cache: ExpertCache | None = None
+
+    @property
+    def cache(self) -> ExpertCache:
+        assert self._cache is not None, "open comes first"
+        return self._cache
+
+    def open(self) -> None:
+        """Open and fill the cache. Raises what `open_cache` raises."""
+        self._cache = open_cache(self.driver, self.source, self.slots, self.profile, PIECE)
+        self.lending = Lending(self.cache, verify_all=self.verify_all, clock=lambda: 0.0)
+        self.tier = AdaptiveTier(self.cache, Pace(every=1, swaps=4))
+        self.resizing = Resizing(self.cache, self.tier.hottest_miss)
+        self.home = self.residents()
+
+    def residents(self) -> dict[int, int]:
+        """Slot by row, of the rows that name one."""
+        return dict(self.cache.residency.resident(0))
+
+    def known_handles(self) -> set[int]:
+        """Every handle that somebody in this process answers for."""
+        if self._cache is None:
+            return set()
+        return self._cache.arena.held | self._cache.residency.held
+
+    def problems(self) -> list[str]:
+        """What is wrong right now: invariants, broken rules of the driver, handles that nobody answers for, paging."""
+        found = [f"rule of the driver broken: {line}" for line in self.driver.misuse]
+        if self._cache is not None:
+            found += violations(self.cache, read=self.driver.peek)
+            lost = set(self.driver.live_handles()) - self.known_handles()
+            found += [f"handle {handle} is nobody's" for handle in sorted(lost)]
+        elif not self.driver.lost:
+            found += [f"handle {handle} is left of an open that failed" for handle in self.driver.live_handles()]
+            found += [f"range {va:#x} is left of an open that failed" for va in self.driver.reservations]
+        if self.card.ever_paged:
+            found.append(f"{self.card.ever_paged} bytes were paged")
+        return found
+
+    def at_home(self) -> list[str]:
+        """What is wrong although nothing is lent."""
+        return []
+
+    def close(self) -> list[str]:
+        """End in order; what is left on the card, or could not be given back."""
+        self.cache.close()
+        found = [f"handle {handle} is left after closing" for handle in self.driver.live_handles()]
+        found += [f"range {va:#x} is left after closing" for va in self.driver.reservations]
+        return found + [f"rule of the driver broken: {line}" for line in self.driver.misuse]
+
+    def ended(self) -> list[str]:
+        """After a fatal end nothing goes on."""
+        found: list[str] = []
+        if self._cache is not None:
+            with expect_fatal(found, "LEND"):
+                self.lending.lend(1)
+            with expect_fatal(found, "RECLAIM"):
+                self.lending.reclaim()
+            with expect_fatal(found, "a window"):
+                self.cache.begin_window()
+        return found
+
+    def killed(self) -> list[str]:
+        """After the process nothing of it is left on the card, and the next one opens there."""
+        self.driver.kill()
+        if self.card.used:
+            return [f"{self.card.used} bytes are left on the card after the process has ended"]
+        following = type(self)(self.kind, self.card)
+        following.open()
+        return following.problems() + following.at_home() + following.close()
+
+
+@contextmanager
+def expect_fatal(found: list[str], what: str) -> Iterator[None]:
+    """Inside, Fatal is raised; anything else is a problem."""
+    try:
+        yield
+    except Fatal:
+        return
+    except DriverError as error:
+        found.append(f"{what} after a fatal end: {error}, expected Fatal")
+        return
+    found.append(f"{what} was carried out after a fatal end")
+
+
+def missing(world: World, home: dict[int, int]) -> list[str]:
+    """Rows that are not in the slot they had."""
+    now = world.residents()
+    return [
+        f"row {row} is in slot {now.get(row, MISS)}, it was in {home.get(row, MISS)}"
+        for row in sorted(set(now) | set(home))
+        if now.get(row) != home.get(row)
+    ]
+
+
+SOURCE = patterned(ExpertGeometry(LAYERS, EXPERTS, BLOBS))

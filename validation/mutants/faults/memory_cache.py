@@ -1,0 +1,271 @@
+"""Mutants of the expert cache: its table, slots, swaps, views, and what checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from validation.mutants.mutant import Edit, Mutant
+
+_MEMORY = "strata/memory/"
+_TRACES = ("tests/validation/memory/test_situations.py", "tests/validation/memory/test_machine.py")
+_UNIT = "tests/strata/memory/test_"
+
+
+def _fault(name: str, file: str, old: str, new: str, why: str, *tests: str, also: tuple[Edit, ...] = ()) -> Mutant:
+    """tests: names of files beside strata/memory's tests; the random traces when there are none."""
+    judges = tuple(f"{_UNIT}{test}.py" for test in tests) or _TRACES
+    return Mutant(f"memory-{name}", f"{_MEMORY}{file}.py", old, new, why, also=also, tests=judges)
+
+
+_FAULTS = (
+    _fault(
+        "swap-promoted-in-flight",
+        "adaptive",
+        "                self.cache.wait()\n",
+        "",
+        "A swap's row names its slot before the copy has landed.",
+    ),
+    _fault(
+        "fill-promoted-in-flight",
+        "cache",
+        "            self.write(pairs)\n            self.wait()\n",
+        "            self.write(pairs)\n",
+        "Rows name their slots before the copies have landed.",
+    ),
+    _fault(
+        "victim-still-named",
+        "residency",
+        "        self._slot[row] = self._row[slot] = MISS\n",
+        "        self._row[slot] = MISS\n",
+        "An expert that left its slot is still found there.",
+    ),
+    _fault(
+        "slot-still-taken",
+        "residency",
+        "        self._slot[row] = self._row[slot] = MISS\n",
+        "        self._slot[row] = MISS\n",
+        "A slot that an expert has left counts as taken.",
+    ),
+    _fault(
+        "swap-without-upload",
+        "adaptive",
+        "                residency.upload()\n",
+        "",
+        "The device's table names a slot that is being overwritten.",
+    ),
+    _fault(
+        "promotion-without-upload",
+        "cache",
+        "            try:\n                self.residency.upload()\n            except Fatal:\n",
+        "            try:\n                pass\n            except Fatal:\n",
+        "Rows are promoted on the host alone.",
+    ),
+    _fault(
+        "view-outlives-mapping",
+        "views",
+        "        if self._now() != self._stamps:\n",
+        "        if not self._now():\n",
+        "A view of memory that was unmapped and mapped again shows what is there now.",
+        "driver_contract",
+    ),
+    _fault(
+        "mappings-of-one-generation",
+        "views",
+        "made = Mapping(va, size, handle, next(self._generations))",
+        "made = Mapping(va, size, handle, 1)",
+        "All mappings have one generation.",
+        "driver_contract",
+    ),
+    _fault(
+        "view-of-a-new-tenant",
+        "slot_view",
+        " or self._cache.stamps[self.slot] != self._stamp:",
+        ":",
+        "A view of a slot that was written again since shows the new bytes.",
+        "cache",
+    ),
+    _fault(
+        "view-of-another-row",
+        "slot_view",
+        "if self._cache.residency.slot(self.row) != self.slot or ",
+        "if ",
+        "A view of a slot whose row was demoted is still good.",
+        "cache",
+    ),
+    _fault(
+        "slot-in-flight-is-free",
+        "cache",
+        "        free[[*taken, *self.pending]] = False\n",
+        "        free[[*taken]] = False\n",
+        "An expert is admitted to a slot that another one is being copied into.",
+        also=(
+            Edit(
+                f"{_MEMORY}cache.py",
+                " or self.residency.row(slot) != MISS or slot in self.pending:",
+                " or self.residency.row(slot) != MISS:",
+            ),
+        ),
+    ),
+    _fault(
+        "lent-slot-is-free",
+        "cache",
+        "            if ledger.first is not None:\n                free[ledger.first :] = False\n",
+        "            pass\n",
+        "An expert is admitted to an empty slot that a prompt writes over.",
+    ),
+    _fault(
+        "unmapped-slot-is-free",
+        "cache",
+        "        free[self.usable_slots() :] = False\n",
+        "",
+        "An expert is admitted to a slot that shrinking has unmapped.",
+        also=(Edit(f"{_MEMORY}cache.py", "                if slot >= usable or ", "                if "),),
+    ),
+    _fault(
+        "straddling-slot-is-usable",
+        "slots",
+        '        return max(0, int(np.searchsorted(self.off, nbytes, side="right")) - 1)\n',
+        '        return min(len(self), int(np.searchsorted(self.off, nbytes, side="left")))\n',
+        "A slot of which only the first bytes are mapped counts as usable.",
+        "slots",
+    ),
+    _fault(
+        "full-layer-takes-slot-0",
+        "admission",
+        "next((slot for slot in waiting[layer] if left[slot]), None)",
+        "next((slot for slot in waiting[layer] if left[slot]), 0)",
+        "An expert that finds no free slot is given slot 0.",
+        "admission",
+    ),
+    _fault(
+        "layer-takes-any-slot",
+        "admission",
+        "fits = (layers == ANY_LAYER) | (layers == layer)",
+        "fits = (layers == ANY_LAYER) | (layers >= 0)",
+        "An expert enters a slot that was cut for another layer.",
+        "admission",
+    ),
+    _fault(
+        "hotter-victim",
+        "adaptive",
+        "            if usage[incoming] < usage[outgoing] + pace.margin:\n                break\n",
+        "",
+        "An expert that is used now is evicted for one that is used less.",
+    ),
+    _fault(
+        "hottest-victim-first",
+        "adaptive",
+        'victims = victims[np.argsort(usage[victims], kind="stable")]',
+        'victims = victims[np.argsort(-usage[victims], kind="stable")]',
+        "The most used resident expert of a layer is the first to go.",
+    ),
+    _fault(
+        "lent-row-is-a-candidate",
+        "cache",
+        " or any(ledger.exclusive and ledger.owns(row) for ledger in self.ledgers)",
+        "",
+        "An expert whose slot is lent becomes resident elsewhere, and is in two slots after the loan.",
+    ),
+    _fault(
+        "row-in-flight-is-a-candidate",
+        "cache",
+        "return row in self.pending.values() or any(",
+        "return any(",
+        "An expert that is on its way to a slot is admitted to another one.",
+    ),
+    _fault(
+        "last-byte-of-a-copy",
+        "cache",
+        "self.source.blob(row), self.stream",
+        "self.source.blob(row)[:-1], self.stream",
+        "The last byte of a slot stays that of its former tenant.",
+    ),
+    _fault(
+        "slot-of-its-row",
+        "cache",
+        "self.arena.address(int(self.slots.off[slot])), self.source.blob(row), self.stream",
+        "self.arena.address(int(self.slots.off[row % len(self.slots)])), self.source.blob(row), self.stream",
+        "A copy goes to the slot with the row's number.",
+    ),
+    _fault(
+        "table-in-the-arena",
+        "cache",
+        "        self.base, self.off = self.arena.base, slots.off.copy()\n",
+        "        table = self.arena.reserved - 4 * self.geometry.rows\n"
+        "        self.residency._arena.base = self.arena.base + table\n"
+        "        self.base, self.off = self.arena.base, slots.off.copy()\n",
+        "The residency table lies in memory that is lent.",
+        "cache",
+        "lending",
+    ),
+    _fault(
+        "fatal-forgotten",
+        "cache",
+        "            self.fatal = self.fatal or fatal\n",
+        "",
+        "After a fatal end the cache goes on.",
+        "lending",
+    ),
+    _fault(
+        "sample-of-nothing",
+        "verification",
+        "    if not pairs:\n        return []\n",
+        "",
+        "The slots to look at are chosen from a loan that had no expert.",
+        "verification",
+    ),
+    _fault(
+        "sample-without-straddler",
+        "verification",
+        "for slot in (slots.at(boundary - 1), slots.at(boundary)) if slot is not None",
+        "for slot in (slots.at(boundary),) if slot is not None",
+        "The slot before a piece's boundary is not verified.",
+        "verification",
+    ),
+    _fault(
+        "verified-by-number",
+        "verification",
+        "addresses = [arena.address(int(slots.off[slot])) for _, slot in pairs]",
+        "addresses = [arena.address(int(slots.off[pairs[0][1] + n])) for n, _ in enumerate(pairs)]",
+        "Slots are read one after another, whether they are the loan's or not.",
+        "verification",
+        "lending",
+    ),
+    _fault(
+        "count-not-asked",
+        "verification",
+        "    if found.compared != expected:\n",
+        "    if found.compared > expected:\n",
+        "A comparison that compared nothing finds no difference.",
+        "verification",
+    ),
+    _fault(
+        "another-expert-named",
+        "verification",
+        "row, slot = pairs[found.index]",
+        "row, slot = pairs[found.index - 1]",
+        "The slot before the wrong one is named.",
+        "verification",
+    ),
+    _fault(
+        "invariant-of-first-bytes",
+        "invariants",
+        "        if not np.array_equal(got, expected):\n",
+        "        if not np.array_equal(got[:64], expected[:64]):\n",
+        "Only the beginning of a slot is held against its expert.",
+        "invariants",
+    ),
+    _fault(
+        "invariant-without-device",
+        "invariants",
+        "        if not cache.residency.stale and not np.array_equal(device, host):\n",
+        "        if cache.residency.stale and not np.array_equal(device, host):\n",
+        "The device's table is compared when it may differ, and not when it may not.",
+        "invariants",
+    ),
+)
+
+
+def mutants() -> Iterator[Mutant]:
+    """Every mutant of the cache."""
+    yield from _FAULTS

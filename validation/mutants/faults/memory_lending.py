@@ -1,0 +1,444 @@
+"""Mutants of lending: pieces mapped and unmapped, LEND and RECLAIM, prompt loans, the head's alias, their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from validation.mutants.mutant import Edit, Mutant
+
+_MEMORY = "strata/memory/"
+_FAULTED = "tests/validation/memory/test_exhaustive.py"
+_TRACES = "tests/validation/memory/test_machine.py"
+_SITUATIONS = "tests/validation/memory/test_situations.py"
+_UNIT = "tests/strata/memory/test_"
+
+
+def _fault(name: str, file: str, old: str, new: str, why: str, *tests: str, also: tuple[Edit, ...] = ()) -> Mutant:
+    """tests: files, or names of files beside strata/memory's tests."""
+    judges = tuple(test if "/" in test else f"{_UNIT}{test}.py" for test in tests)
+    return Mutant(f"memory-{name}", f"{_MEMORY}{file}.py", old, new, why, also=also, tests=judges)
+
+
+_PIECES = (
+    _fault(
+        "unmapped-under-a-reader",
+        "arena",
+        "        if last == self.pieces:\n            return Given(0, 0)\n"
+        '        with fatal_if_refused("synchronize before the unmap of pieces"):\n'
+        "            self.driver.synchronize()\n",
+        "        if last == self.pieces:\n            return Given(0, 0)\n",
+        "Pieces are unmapped while a kernel still reads them.",
+        _SITUATIONS,
+        _TRACES,
+    ),
+    _fault(
+        "refused-map-not-unwound",
+        "arena",
+        "                self._release(handle, size)\n                return Grown(self.mapped_bytes, error)\n",
+        "                return Grown(self.mapped_bytes, error)\n",
+        "Memory that could not be mapped is nobody's.",
+        _FAULTED,
+        "arena",
+    ),
+    _fault(
+        "map-after-all",
+        "mapping",
+        "    try:\n        driver.map(va, size, handle)\n    except DriverError as error:\n",
+        "    try:\n        driver.map(va, size, handle)\n    except ZeroDivisionError as error:\n",
+        "A map that failed after its effect stays.",
+        _FAULTED,
+        "arena",
+    ),
+    _fault(
+        "no-access-is-ready",
+        "mapping",
+        "            driver.unmap(va, size)\n        raise\n",
+        "            driver.unmap(va, size)\n        return\n",
+        "A piece without access counts as mapped.",
+        "arena",
+        "lending",
+    ),
+    _fault(
+        "access-forgotten",
+        "mapping",
+        "    try:\n        driver.set_access(va, size)\n    except DriverError as error:\n"
+        '        end_if_lost(error, f"set_access at {va:#x}")\n        with',
+        "    try:\n        pass\n    except DriverError as error:\n"
+        '        end_if_lost(error, f"set_access at {va:#x}")\n        with',
+        "Mapped pieces are never given access.",
+        "arena",
+    ),
+    _fault(
+        "one-handle-in-two-ranges",
+        "arena",
+        "                    lifted.insert(0, self._unmap_last()[0])\n",
+        "                    lifted.insert(0, self._handles.pop())\n",
+        "Memory that a prompt borrows stays mapped in the cache as well.",
+        "head",
+        "arena",
+    ),
+    _fault(
+        "unmap-beyond-the-piece",
+        "arena",
+        "        unmap_piece(self.driver, self.base + self.starts[k], size, handle)\n",
+        "        unmap_piece(self.driver, self.base + self.starts[k], self.reserved - self.starts[k], handle)\n",
+        "An unmap covers all that lies behind a piece, mapped or not.",
+        "arena",
+    ),
+    _fault(
+        "zombie-forgotten",
+        "arena",
+        "            self.zombies.append((handle, size))\n            end_if_lost",
+        "            end_if_lost",
+        "Memory whose release failed is never released again.",
+        "arena",
+    ),
+    _fault(
+        "zombie-for-ever",
+        "arena",
+        "            if again and error.code == Code.INVALID_VALUE:\n                return True\n",
+        "",
+        "A handle that the driver does not know is released again and again.",
+        "arena",
+        "lending",
+    ),
+    _fault(
+        "zombie-is-released",
+        "arena",
+        "            released += size if self._release(handle, size) else 0\n",
+        "            self._release(handle, size)\n            released += size\n",
+        "Memory that a failed release keeps is reported as free.",
+        "arena",
+    ),
+    _fault(
+        "keep-rounds-down",
+        "arena",
+        "        last = next((k for k in range(self.pieces) if self.starts[k] >= keep), self.pieces)\n"
+        "        if last == self.pieces:\n",
+        "        last = next((k for k in range(self.pieces) if self.starts[k] + self.sizes[k] > keep), self.pieces)\n"
+        "        if last == self.pieces:\n",
+        "Shrinking gives away the piece that still holds bytes to be kept.",
+        "arena",
+    ),
+    _fault(
+        "last-piece-not-padded",
+        "pieces",
+        "    whole, rest = divmod(round_up(total, granularity), piece)\n",
+        "    whole, rest = divmod(total, piece)\n",
+        "The last piece is no multiple of the granularity.",
+        "pieces",
+    ),
+    _fault(
+        "tail-of-everything",
+        "pieces",
+        "    for first in range(len(sizes) - 1, 0, -1):\n",
+        "    for first in range(len(sizes) - 1, -1, -1):\n",
+        "The first piece may be lent, and nothing is left.",
+        "pieces",
+    ),
+)
+
+_LENDING = (
+    _fault(
+        "straddler-stays-named",
+        "lending",
+        "first = 0 if last is None else cache.slots.within(last.boundary)",
+        "first = 0 if last is None else cache.slots.within(last.boundary) + 1",
+        "The slot that the boundary of a loan cuts is still named.",
+        "lending",
+        _SITUATIONS,
+        _TRACES,
+    ),
+    _fault(
+        "lent-before-demotion",
+        "lending",
+        "            experts = self.cache.take(self.ledger, loan.first)\n            try:\n"
+        "                given = self.cache.arena.shrink(loan.tail.boundary)\n",
+        "            try:\n                given = self.cache.arena.shrink(loan.tail.boundary)\n"
+        "                experts = self.cache.take(self.ledger, loan.first)\n",
+        "Memory goes while rows still name it.",
+        "lending",
+    ),
+    _fault(
+        "undo-left-out",
+        "lending",
+        "                self._undo(loan, error)\n",
+        "",
+        "A refused LEND leaves its rows in the loan.",
+        "lending",
+    ),
+    _fault(
+        "lend-is-not-idempotent",
+        "lending",
+        "            if self.loan is not None:\n                return self.loan.answer\n",
+        "",
+        "A second LEND lends more.",
+        "lines",
+    ),
+    _fault(
+        "swaps-still-flying",
+        "lending",
+        '            raise Refused(f"cannot lend: {obstacle}")\n        self.cache.land()\n',
+        '            raise Refused(f"cannot lend: {obstacle}")\n',
+        "Memory is lent into which a swap is still being copied.",
+        _SITUATIONS,
+        _TRACES,
+    ),
+    _fault(
+        "two-owners-of-the-tail",
+        "lending",
+        '        if other:\n            raise Refused(f"LEND:',
+        '        if other is None:\n            raise Refused(f"LEND:',
+        "Memory that a prompt borrows is lent to another process.",
+        _SITUATIONS,
+        _TRACES,
+    ),
+    _fault(
+        "reclaim-without-room",
+        "lending",
+        "        if need and free < need + SPARE_BYTES:\n",
+        "        if need and free < need:\n",
+        "Memory is taken back although the card would be full, and pages.",
+        "lines",
+    ),
+    _fault(
+        "reclaim-counts-mapped-pieces",
+        "lending",
+        "self._await_memory(loan.mapped - arena.mapped_bytes)",
+        "self._await_memory(loan.tail.nbytes)",
+        "A second try waits for memory that it has already.",
+        "lending",
+    ),
+    _fault(
+        "reclaim-without-copies",
+        "cache",
+        "            self.write(pairs)\n            self.wait()\n            verified",
+        "            self.wait()\n            verified",
+        "Slots come back at their addresses with foreign bytes.",
+        "lending",
+    ),
+    _fault(
+        "promoted-before-verified",
+        "cache",
+        "            verified = verify(self.arena, self.slots, self.source, check, len(pairs))\n"
+        "            self.promote(pairs, ledger)\n",
+        "            self.promote(pairs, ledger)\n"
+        "            verified = verify(self.arena, self.slots, self.source, check, len(pairs))\n",
+        "Rows name their slots before these are verified.",
+        "lending",
+    ),
+    _fault(
+        "refused-map-ends-the-loan",
+        "lending",
+        '            refusal = arena.grow(loan.mapped).refusal\n            if refusal is not None:\n                raise Refused(f"RECLAIM:',
+        '            refusal = arena.grow(loan.mapped).refusal\n            if refusal is not None:\n                self.loan = None\n                raise Refused(f"RECLAIM:',
+        "After a refused RECLAIM nobody knows of the loan.",
+        "lending",
+    ),
+    _fault(
+        "loan-not-ended",
+        "lending",
+        "            self.verified = self.cache.give_back(self.ledger, check)\n            self.loan = None\n",
+        "            self.verified = self.cache.give_back(self.ledger, check)\n",
+        "RECLAIM leaves a loan without rows.",
+        "lines",
+    ),
+    _fault(
+        "verified-of-the-last-time",
+        "lending",
+        "            self.verified = self.cache.give_back(self.ledger, check)\n",
+        "            self.cache.give_back(self.ledger, check)\n",
+        "RECLAIM reports what an earlier one has verified.",
+        "lending",
+    ),
+    _fault(
+        "verify-all-is-a-sample",
+        "lending",
+        "check = pairs if self.verify_all else self.cache.sample(pairs, loan.tail.first)",
+        "check = self.cache.sample(pairs, loan.tail.first)",
+        "Every byte is to be verified, and some slots are.",
+        "lending",
+        "tests/validation/memory/test_card_run.py",
+    ),
+    _fault(
+        "low-ram-lends",
+        "lending",
+        "self.low_ram,\n",
+        "False,\n",
+        "Memory is lent whose bytes nobody else holds.",
+        "lines",
+    ),
+    _fault(
+        "rows-without-bytes-are-lent",
+        "lending",
+        "        if missing:\n            expert = cache.geometry.expert(missing[0])\n",
+        "        if False:\n            expert = cache.geometry.expert(missing[0])\n",
+        "An expert that the host does not hold becomes a miss.",
+        "lines",
+    ),
+    _fault(
+        "empty-loan-is-no-loan",
+        "ledger",
+        "        return self.first is not None or bool(self._rows)\n",
+        "        return bool(self._rows)\n",
+        "A prompt that borrows empty slots does not stop LEND.",
+        "ledger",
+        _SITUATIONS,
+        _TRACES,
+    ),
+    _fault(
+        "size-in-hexadecimal",
+        "lines",
+        'return int(text[:15]) if re.fullmatch(r"[0-9]+", text) else 0',
+        "return int(text[:15], 0) if text.isalnum() else 0",
+        "LEND takes a size that is no decimal number.",
+        "lines",
+    ),
+    _fault(
+        "fatal-without-exit",
+        "lines",
+        "        return None if fatal is None else fatal.status\n",
+        "        return None\n",
+        "After a fatal end the process goes on.",
+        "lines",
+    ),
+)
+
+_PROMPTS = (
+    _fault(
+        "short-prompt-borrows",
+        "phases",
+        "        if prompt.fresh < self.settings.repeat_tokens:\n",
+        "        if prompt.fresh < 0:\n",
+        "A short prompt releases what decoding needs.",
+        "phases",
+    ),
+    _fault(
+        "loan-that-is-off",
+        "phases",
+        '        if not self.settings.elastic:\n            return "prompt loans are off"\n',
+        "",
+        "Loans that are switched off are taken.",
+        "phases",
+        also=(
+            Edit(
+                f"{_MEMORY}settings.py",
+                "        if not self.elastic:\n            return ()\n",
+                "",
+            ),
+        ),
+    ),
+    _fault(
+        "state-not-set-again",
+        "phases",
+        "            self.tail.refill()\n            self._set(state)\n",
+        "            self.tail.refill()\n",
+        "Sampling parameters are lost with the verifier.",
+        "phases",
+    ),
+    _fault(
+        "restored-before-there-is-room",
+        "phases",
+        "            self.growth.shrink(self.tail)\n            self.resources.restore()\n",
+        "            self.resources.restore()\n            self.growth.shrink(self.tail)\n",
+        "Resources are loaded while the cache still has their memory.",
+        "phases",
+    ),
+    _fault(
+        "released-in-restore-order",
+        "resources",
+        "for resource in reversed(self.with_dependents(names)):",
+        "for resource in self.with_dependents(names):",
+        "A resource goes before what needs it.",
+        "resources",
+    ),
+    _fault(
+        "graph-of-a-moved-place",
+        "graphs",
+        "            if place.address != address:\n",
+        "            if place.address == 0:\n",
+        "A graph is launched that holds an address where nothing is any more.",
+        "head",
+        "phases",
+        "window",
+    ),
+    _fault(
+        "head-not-compared",
+        "output_head",
+        "        if not found.equal or found.compared != self.content.nbytes:\n",
+        "        if False:\n",
+        "The head comes back unread.",
+        "head",
+    ),
+    _fault(
+        "head-not-loaded",
+        "head",
+        "        if not self.head.present:\n            self.head.load()\n",
+        "        self.head._present = True\n",
+        "The head comes back with a prompt's bytes.",
+        "head",
+    ),
+    _fault(
+        "second-try-left-out",
+        "head",
+        '            try:\n                self._back()\n            except Fatal:\n                raise\n            except StrataError as error:\n                raise Fatal(f"{what}: {error}; the second try failed too") from error\n',
+        "            raise\n",
+        "A refused way back to decoding is not tried again.",
+        _FAULTED,
+        "head",
+    ),
+    _fault(
+        "refill-without-bytes",
+        "loan",
+        "        return self.cache.give_back(self.ledger, pairs if verify_all else self.cache.sample(pairs))\n",
+        "        self.cache.promote(pairs, self.ledger)\n        self.ledger.first = None\n        return Verified(0, 0, 0)\n",
+        "Rows come back from a prompt without their bytes.",
+        _SITUATIONS,
+        _TRACES,
+    ),
+    _fault(
+        "region-before-what-is-kept",
+        "loan",
+        "        if nbytes < 1 or nbytes > self.lendable(keep):\n",
+        "        if nbytes < 1 or nbytes > self.lendable(0):\n",
+        "A prompt borrows slots that should have stayed.",
+        _SITUATIONS,
+        _TRACES,
+        "loan",
+    ),
+)
+
+_EVICTION = (
+    _fault(
+        "grown-slots-stay-empty",
+        "resizing",
+        "        cache.install(home, cache.sample(home), self.ledger)\n",
+        "        cache.promote(home, self.ledger)\n",
+        "Slots that come back are named without having been filled.",
+        _SITUATIONS,
+        _TRACES,
+    ),
+    _fault(
+        "back-although-elsewhere",
+        "resizing",
+        "if cache.residency.slot(row) == MISS and first[row] == slot]",
+        "if first[row] == slot]",
+        "An expert that is resident elsewhere comes back as well.",
+        _SITUATIONS,
+        _TRACES,
+    ),
+    _fault(
+        "resized-under-a-loan",
+        "resizing",
+        "        if other:\n",
+        "        if other is None:\n",
+        "A cache is made larger into memory that it has lent.",
+        _SITUATIONS,
+        _TRACES,
+    ),
+)
+
+
+def mutants() -> Iterator[Mutant]:
+    """Every mutant of lending."""
+    yield from (*_PIECES, *_LENDING, *_PROMPTS, *_EVICTION)
