@@ -64,8 +64,6 @@ _CONVERTS = {75: 0, 80: 1}
 _STAGES = {75: 2, 80: 4}
 #: Values and bytes of a unit of activations, see include/activation.cuh.
 _UNIT_VALUES, _UNIT_BYTES = 64, 80
-#: Experts of one launch at most, unless a caller cuts otherwise.
-BATCH = 128
 #: Blocks of a launch on an executor that is no card.
 _LANES_BLOCKS = 4
 #: Formats whose activations lie in PAIRED order, see include/expert_fragments.cuh.
@@ -281,9 +279,9 @@ class Prepared:
 
 
 def cuts_of(experts: int, cuts: Sequence[tuple[int, int]] | None = None) -> tuple[tuple[int, int], ...]:
-    """The experts of each launch: `cuts`, which must cover 0 .. experts - 1 in order, or batches of BATCH."""
+    """The experts of each launch: `cuts`, which must cover 0 .. experts - 1 in order, or all in one."""
     if cuts is None:
-        return tuple((e, min(e + BATCH, experts)) for e in range(0, experts, BATCH))
+        return ((0, experts),)
     ends = [0, *(end for _, end in cuts)]
     if [begin for begin, _ in cuts] != ends[:-1] or ends[-1] != experts or any(b > e for b, e in cuts):
         raise StrataError(f"cuts {list(cuts)}: expected 0 to {experts} without gaps")
