@@ -12,7 +12,7 @@ verify; promote; upload.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,8 +20,8 @@ from strata.memory.cache import ExpertCache
 from strata.memory.driver import DriverError
 from strata.memory.errors import Fatal, Refused, end_if_lost
 from strata.memory.pieces import MIB, Tail, tail
+from strata.memory.settings import verifies_all
 from strata.memory.verification import Verified
-from strata.switches import VERIFY_RECLAIM, read
 
 #: What must be free besides the memory that is taken back.
 SPARE_BYTES = 128 * MIB
@@ -89,7 +89,8 @@ class Lending:
     """The one loan of a cache to other processes. Not thread safe: the main loop calls it between requests.
 
     chunk: see ChunkBelow; verify_all: every byte of every slot before its row is promoted, not those at the ends and at
-    the boundaries of pieces only; clock: seconds. verified: what the last RECLAIM compared.
+    the boundaries of pieces only, None: as the environment says (`settings.verifies_all`); clock: seconds. verified:
+    what the last RECLAIM compared.
     """
 
     def __init__(
@@ -97,13 +98,13 @@ class Lending:
         cache: ExpertCache,
         chunk: ChunkBelow = owns_its_memory,
         setting: Setting | None = None,
-        verify_all: bool = False,
+        verify_all: bool | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.cache = cache
         self.ledger = cache.ledger("LEND")
         self.setting = Setting() if setting is None else setting
-        self.verify_all = verify_all
+        self.verify_all = verifies_all() if verify_all is None else verify_all
         self.loan: Loan | None = None
         self.verified = Verified(0, 0, 0)
         self._chunk, self._clock = chunk, clock
@@ -171,7 +172,8 @@ class Lending:
         last = tail(cache.arena.sizes[: cache.arena.pieces], mib * MIB)
         first = 0 if last is None else cache.slots.within(last.boundary)
         if last is None or first == 0:
-            raise Refused(f"LEND: {mib} MiB is the whole cache of {mapped // MIB} MiB, expected less")
+            most, whole = self._most() // MIB, mapped // MIB
+            raise Refused(f"LEND: {mib} MiB, expected at most {most}, so that a slot stays of the cache's {whole} MiB")
         chunk = self._chunk(first)
         if chunk is None:
             raise Refused(f"LEND: the {first} slots that would stay cannot lend the smallest prompt chunk")
@@ -180,6 +182,13 @@ class Lending:
             expert = cache.geometry.expert(missing[0])
             raise Refused(f"LEND: host memory does not hold {len(missing)} of the experts, the first is {expert}")
         return Loan(first, last, mapped, Lent(0, 0, chunk))
+
+    def _most(self) -> int:
+        """Bytes of the largest loan: all pieces but those that the first slot needs."""
+        arena = self.cache.arena
+        starts = arena.starts[1 : arena.pieces]
+        boundary = next((start for start in starts if self.cache.slots.within(start)), arena.mapped_bytes)
+        return arena.mapped_bytes - boundary
 
     def _undo(self, loan: Loan, error: DriverError) -> None:
         refusal = self.cache.arena.grow(loan.mapped).refusal
@@ -198,8 +207,3 @@ class Lending:
                 f"RECLAIM: {free // MIB} MiB are free, expected {-(-need // MIB)} + {SPARE_BYTES // MIB}: "
                 "the borrower is still there; the loan stays out"
             )
-
-
-def verifies_all(environ: Mapping[str, str]) -> bool:
-    """Whether the environment asks to verify every byte of every slot on RECLAIM."""
-    return read(environ).value(VERIFY_RECLAIM) == "1"

@@ -1,7 +1,9 @@
-"""What the switches of prompt loans ask for."""
+"""What the switches of elastic memory ask for: prompt loans, and how much is compared when slots come back."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strata import switches
@@ -69,3 +71,11 @@ def loan_settings(asked: Switches) -> tuple[LoanSettings, tuple[str, ...]]:
 def fresh_tokens(prompt: int, resume: int) -> int:
     """Prompt tokens that will really be read: all but the last, which the first window reads, less the cached."""
     return max(0, prompt - 1 - resume)
+
+
+def verifies_all(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether slots are compared in every byte before their rows are promoted; None: as this process's environment says.
+
+    The one place that reads the switch: whoever gives slots back and is not told `verify_all` asks here.
+    """
+    return switches.read(os.environ if environ is None else environ).value(switches.VERIFY_RECLAIM) == "1"

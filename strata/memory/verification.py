@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from strata.memory.arena import Arena
+from strata.memory.driver import DriverError
 from strata.memory.errors import Fatal, fatal_if_refused
+from strata.memory.mistaken import mistaken_for
 from strata.memory.slots import Slots
 from strata.memory.source import ExpertSource
 
@@ -20,11 +23,24 @@ class Verified(NamedTuple):
 
 
 class WrongBytes(Fatal):
-    """A slot that differs from its expert. expert: (layer, expert); offset: in the slot, of the first wrong byte."""
+    """A slot that differs from its expert. expert: (layer, expert); offset: in the slot, of the first wrong byte;
+    lies: whose bytes the slot holds, None when they are no other expert's, or could not be read again."""
 
-    def __init__(self, expert: tuple[int, int], slot: int, offset: int, expected: int, got: int) -> None:
-        super().__init__(f"expert {expert} in slot {slot}: byte {offset} is {got:#04x}, expected {expected:#04x}")
+    def __init__(
+        self,
+        expert: tuple[int, int],
+        slot: int,
+        offset: int,
+        expected: int,
+        got: int,
+        lies: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(
+            f"expert {expert} in slot {slot}: byte {offset} is {got:#04x}, expected {expected:#04x}"
+            + ("" if lies is None else f"; the bytes of expert {lies} lie there")
+        )
         self.expert, self.slot, self.offset, self.expected, self.got = expert, slot, offset, expected, got
+        self.lies = lies
 
 
 def sample(slots: Slots, pairs: Sequence[tuple[int, int]], boundaries: Iterable[int]) -> list[tuple[int, int]]:
@@ -55,7 +71,11 @@ def verify(arena: Arena, slots: Slots, source: ExpertSource, pairs: Sequence[tup
         found = arena.driver.compare_all(list(zip(addresses, blobs, strict=True)))
     if found.index is not None:
         row, slot = pairs[found.index]
-        raise WrongBytes(source.geometry.expert(row), slot, found.offset, found.expected, found.got)
+        lies = None
+        with suppress(DriverError):  # what is known is said, whether or not the slot can be read again
+            held = arena.driver.copy_out(addresses[found.index], blobs[found.index].size)
+            lies = mistaken_for(source, row, held, found.offset)
+        raise WrongBytes(source.geometry.expert(row), slot, found.offset, found.expected, found.got, lies)
     expected = sum(blob.size for blob in blobs)
     if found.compared != expected:
         raise Fatal(f"reading slots back: {found.compared} bytes were compared, expected {expected}")

@@ -171,13 +171,14 @@ def flipped(world: BenchWorld) -> Figures:
 
 
 def swapped(world: BenchWorld) -> Figures:
-    """Two experts change places: the first of them is found and named."""
+    """Two experts change places: the first is found and named, and so is the one whose bytes lie in its slot."""
     geometry = world.cache.geometry
     lent = _victims(world)
     same = [pair for pair in lent if geometry.expert(pair[0])[0] == geometry.expert(lent[0][0])[0]]
-    (_, one), (_, two) = same[1], same[-1]
+    (_, one), (other, two) = same[1], same[-1]
     wrong = _meddled(world, swap=(_address(world, one), _address(world, two)))
-    expect((wrong.slot, wrong.expert) == (one, geometry.expert(same[1][0])), f"it was named {wrong}")
+    said = (wrong.slot, wrong.expert, wrong.lies)
+    expect(said == (one, geometry.expert(same[1][0]), geometry.expert(other)), f"it was named {wrong}")
     return {"named": str(wrong)}
 
 

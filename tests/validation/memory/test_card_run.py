@@ -48,6 +48,7 @@ def test_one_flipped_byte_is_found_and_named(place: float, at: float, flip: int)
     wrong, right = caught.value, int(world.source.blob(row)[offset])
     assert (wrong.expert, wrong.slot, wrong.offset) == (world.geometry.expert(row), slot, offset)
     assert (wrong.expected, wrong.got) == (right, right ^ flip)
+    assert wrong.lies is None
     assert world.cache.fatal is wrong
     assert not any(slot in world.residents().values() for _, slot in lent)
 
@@ -68,6 +69,8 @@ def test_one_swapped_pair_is_found_and_named(data: st.DataObject) -> None:
     with pytest.raises(WrongBytes) as caught:
         world.lending.reclaim()
     assert (caught.value.expert, caught.value.slot) == (world.geometry.expert(one[0]), one[1])
+    assert caught.value.lies == world.geometry.expert(two[0])
+    assert str(caught.value).endswith(f"; the bytes of expert {caught.value.lies} lie there")
 
 
 @pytest.mark.parametrize("what", ["lend", "prompt"])
