@@ -74,7 +74,7 @@ def fresh_tokens(prompt: int, resume: int) -> int:
 
 
 def verifies_all(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether slots are compared in every byte before their rows are promoted; None: as this process's environment says.
+    """Whether every byte of a slot is compared before its row is promoted; None: as this process's environment says.
 
     The one place that reads the switch: whoever gives slots back and is not told `verify_all` asks here.
     """
