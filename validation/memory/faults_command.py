@@ -44,11 +44,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
         for kind in KINDS
         if fnmatchcase(operation.name, options.operations)
     ]
-    if not parts or options.jobs < 1:
+    if options.jobs < 1:
+        raise StrataError(f"--jobs {options.jobs}: expected at least 1")
+    if not parts:
         names = ", ".join(operation.name for operation in OPERATIONS)
-        raise StrataError(
-            f"--operations {options.operations!r}, --jobs {options.jobs}: expected some of {names}, and 1"
-        )
+        raise StrataError(f"--operations {options.operations!r}: expected some of {names}, in these letters")
     codes = FEW if options.few_codes else CODES
     total = Findings()
     table = Table(box=None, pad_edge=False)

@@ -15,14 +15,19 @@ from strata.memory.verification import WrongBytes
 from validation.memory import card_run
 from validation.memory.bench_world import fake_world, real_sizes
 from validation.memory.meddling import Meddling
+from validation.memory.victim import WHATS
 from validation.memory.world import World
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_every_step_in_miniature() -> None:
-    done = [name for name, step in card_run.steps(fake_world(), fake=True) if step() is not None]
+    done = {name: step() for name, step in card_run.steps(fake_world(), fake=True)}
     assert len(done) == 9
+    # What a fake card cannot tell is not printed as if it had been seen.
+    assert done["killed"] == {"kills": len(WHATS), "memory given back": card_run.UNTRIED}
+    assert done["reclaim"]["ratio"] == card_run.UNTRIED
+    assert not [key for figures in done.values() for key in figures if " ms" in key]
 
 
 def test_sizes_are_those_of_real_experts() -> None:
@@ -73,7 +78,7 @@ def test_one_swapped_pair_is_found_and_named(data: st.DataObject) -> None:
     assert str(caught.value).endswith(f"; the bytes of expert {caught.value.lies} lie there")
 
 
-@pytest.mark.parametrize("what", ["lend", "prompt"])
+@pytest.mark.parametrize("what", WHATS)
 def test_a_killed_process_leaves_no_files(what: str, tmp_path: Path) -> None:
     """There is no state beside the memory: what is not written cannot be left behind or read by the next one."""
     words = [sys.executable, "-B", "-m", "validation.memory.victim", what, "--fake"]
