@@ -15,7 +15,7 @@ LEAST_REPEAT_TOKENS = 256
 class LoanSettings:
     """elastic: the master, without it the rest has no effect; mtp, head: whether the draft layer's experts (X) and the
     output head (H) are lent; retain: the start's chunk is the largest later; repeat: later prompts borrow as well, from
-    `repeat_tokens` tokens on that are really read."""
+    `repeat_tokens` tokens on that are really read; verify_all: every slot that comes back is compared, not a sample."""
 
     elastic: bool = False
     mtp: bool = False
@@ -23,6 +23,7 @@ class LoanSettings:
     retain: bool = False
     repeat: bool = False
     repeat_tokens: int = 1024
+    verify_all: bool = False
 
     @property
     def lent(self) -> tuple[str, ...]:
@@ -46,6 +47,7 @@ def loan_settings(asked: Switches) -> tuple[LoanSettings, tuple[str, ...]]:
         on(switches.LOAN_RETAIN),
         on(switches.LOAN_REPEAT),
         tokens,
+        on(switches.VERIFY_RECLAIM),
     )
     needs = {
         switches.LOAN_MTP: (settings.mtp, settings.elastic, switches.LOAN_ELASTIC),

@@ -105,6 +105,13 @@ def test_the_threshold(value: str, tokens: int) -> None:
     assert (settings.repeat, settings.repeat_tokens, problems) == (True, tokens, ())
 
 
+@pytest.mark.parametrize(("value", "all_of_them"), [("1", True), ("0", False)])
+def test_what_is_compared(value: str, all_of_them: bool) -> None:
+    """One switch for every way that experts come back."""
+    settings, problems = loan_settings(read({"STRATA_VERIFY_RECLAIM": value}))
+    assert (settings.verify_all, problems) == (all_of_them, ())
+
+
 def test_a_threshold_that_is_no_number_counts_as_absent() -> None:
     asked = read({**ELASTIC, "STRATA_PREFILL_REPEAT_LOAN": "1", "STRATA_PREFILL_REPEAT_MIN_TOKENS": "many"})
     assert loan_settings(asked)[0].repeat_tokens == 1024
