@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from strata.executors.base import StrataError
 from strata.memory.driver import Code, Driver, DriverError, View
-from strata.memory.errors import Fatal, end_if_lost, fatal_if_refused
+from strata.memory.errors import end_if_lost, fatal_if_refused
 from strata.memory.mapping import map_piece, unmap_piece
 from strata.memory.pieces import cut
 
@@ -143,7 +143,7 @@ class Arena:
         """As `shrink`, but the memory is kept: returns the handles of the unmapped pieces, in the order of the pieces.
 
         Raises DriverError when an unmap is refused; then every piece is mapped as before. Raises Fatal as `shrink`
-        does; what was lifted until then is the arena's to release again.
+        does; what was lifted until then is the arena's to release again, and so it is after an interrupt.
         """
         self._check("lift")
         last = next((k for k in range(self.pieces) if self.starts[k] >= keep), self.pieces)
@@ -159,7 +159,9 @@ class Arena:
                     with fatal_if_refused("mapping pieces back after a refused unmap"):
                         self.put_back(lifted)
                     raise
-        except Fatal:
+        except BaseException as error:
+            if isinstance(error, DriverError):
+                raise
             sizes = self.sizes[self.pieces :]
             self.zombies += [pair for pair in zip(lifted, sizes, strict=False) if pair[0] not in self.held]
             raise

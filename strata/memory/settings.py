@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from strata import switches
 from strata.switches import Switches
@@ -13,11 +13,20 @@ from strata.switches import Switches
 LEAST_REPEAT_TOKENS = 256
 
 
+def verifies_all(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether every byte of a slot is compared before its row is promoted; None: as this process's environment says.
+
+    The one place that reads the switch: whoever gives slots back and is not told `verify_all` asks here.
+    """
+    return switches.read(os.environ if environ is None else environ).value(switches.VERIFY_RECLAIM) == "1"
+
+
 @dataclass(frozen=True)
 class LoanSettings:
     """elastic: the master, without it the rest has no effect; mtp, head: whether the draft layer's experts (X) and the
     output head (H) are lent; retain: the start's chunk is the largest later; repeat: later prompts borrow as well, from
-    `repeat_tokens` tokens on that are really read."""
+    `repeat_tokens` tokens on that are really read; verify_all: every slot that comes back is compared, not a sample;
+    when absent as the environment says."""
 
     elastic: bool = False
     mtp: bool = False
@@ -25,6 +34,7 @@ class LoanSettings:
     retain: bool = False
     repeat: bool = False
     repeat_tokens: int = 1024
+    verify_all: bool = field(default_factory=verifies_all)
 
     @property
     def lent(self) -> tuple[str, ...]:
@@ -35,7 +45,7 @@ class LoanSettings:
 
 
 def loan_settings(asked: Switches) -> tuple[LoanSettings, tuple[str, ...]]:
-    """The settings, and a line for every switch that has no effect because another one is off."""
+    """The settings, and a line for every switch that has no effect because another one is off, or acts as another."""
 
     def on(name: str) -> bool:
         return asked.value(name) == "1"
@@ -48,6 +58,7 @@ def loan_settings(asked: Switches) -> tuple[LoanSettings, tuple[str, ...]]:
         on(switches.LOAN_RETAIN),
         on(switches.LOAN_REPEAT),
         tokens,
+        on(switches.VERIFY_RECLAIM),
     )
     needs = {
         switches.LOAN_MTP: (settings.mtp, settings.elastic, switches.LOAN_ELASTIC),
@@ -65,17 +76,12 @@ def loan_settings(asked: Switches) -> tuple[LoanSettings, tuple[str, ...]]:
         for name, (wanted, possible, other) in needs.items()
         if wanted and not possible
     )
+    if switches.LOAN_REPEAT_TOKENS in asked.values and int(asked.values[switches.LOAN_REPEAT_TOKENS]) < tokens:
+        given = f"{switches.LOAN_REPEAT_TOKENS}={asked.values[switches.LOAN_REPEAT_TOKENS]}"
+        problems += (f"{given} acts as {LEAST_REPEAT_TOKENS}, the least",)
     return settings, problems
 
 
 def fresh_tokens(prompt: int, resume: int) -> int:
     """Prompt tokens that will really be read: all but the last, which the first window reads, less the cached."""
     return max(0, prompt - 1 - resume)
-
-
-def verifies_all(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether every byte of a slot is compared before its row is promoted; None: as this process's environment says.
-
-    The one place that reads the switch: whoever gives slots back and is not told `verify_all` asks here.
-    """
-    return switches.read(os.environ if environ is None else environ).value(switches.VERIFY_RECLAIM) == "1"

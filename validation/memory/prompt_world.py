@@ -115,7 +115,7 @@ class PromptWorld(World):
         self.tail.refill(verify_all=True)
         self.resources.restore()
         self.verifier.apply(STATE)
-        everything = LoanSettings(elastic=True, mtp=True, head=True, repeat=True)
+        everything = LoanSettings(elastic=True, mtp=True, head=True, repeat=True, verify_all=self.verify_all)
         path = PromptPath(driver, SmallShape(), 4096)
         self.loan = PromptLoan(self.resources, self.growth, self.tail, path, self.verifier, everything, 4096, keep=KEEP)
         self.graph = BoundGraph(
@@ -182,7 +182,9 @@ class AliasWorld(World):
         self.content = content("H")
         self.head = Head(arena, self.content)
         path = PromptPath(self.driver, SmallShape(), 4096)
-        self.alias = HeadAlias(self.head, TailLoan(self.cache), path, keep=KEEP, most_chunk=4096)
+        self.alias = HeadAlias(
+            self.head, TailLoan(self.cache), path, keep=KEEP, most_chunk=4096, verify_all=self.verify_all
+        )
         self.graph = BoundGraph("window", self.driver.capture([(self.head.address, SIZES["H"])]), [self.head])
         self.address, self.held = self.head.address, self._sum()
         self.home = self.residents()
