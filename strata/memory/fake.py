@@ -20,6 +20,7 @@ from strata.memory.fake_card import POISON, FakeCard
 from strata.memory.fake_memory import FakeMemory
 from strata.memory.fake_queues import FakeQueues, Work
 from strata.memory.fault_plan import Call, Corrupt, Elsewhere, Fail, FaultPlan, Interrupt, Meanwhile, Report
+from strata.memory.unreleased import Unreleased
 from strata.memory.views import MappedView
 
 __all__ = ["POISON", "FakeCard", "FakeDriver", "FakeGraph", "FaultPlan"]
@@ -47,6 +48,7 @@ class FakeDriver:
         self.card = FakeCard(8 << 30) if card is None else card
         self.plan = FaultPlan() if plan is None else plan
         self.log: list[Call] = []
+        self.unreleased = Unreleased()
         self._vmm = vmm
         self._queues = FakeQueues()
         self._memory = FakeMemory(self.card, granularity, self._queues.touches)
@@ -68,7 +70,9 @@ class FakeDriver:
         self._call("address_free", (va, size), lambda: self._memory.address_free(va, size))
 
     def create(self, size: int) -> int:
-        return self._call("create", (size,), lambda: self._memory.create(size))
+        handle = self._call("create", (size,), lambda: self._memory.create(size))
+        self.unreleased.strike(handle)
+        return handle
 
     def release(self, handle: int) -> None:
         self._call("release", (handle,), lambda: self._memory.release(handle))
