@@ -71,8 +71,8 @@ _PIECES = (
     _fault(
         "one-handle-in-two-ranges",
         "arena",
-        "                    lifted.insert(0, self._unmap_last()[0])\n",
-        "                    lifted.insert(0, self._handles.pop())\n",
+        "                lifted.insert(0, self._unmap_last()[0])\n",
+        "                lifted.insert(0, self._handles.pop())\n",
         "Memory that a prompt borrows stays mapped in the cache as well.",
         "head",
         "arena",
@@ -88,16 +88,17 @@ _PIECES = (
     _fault(
         "zombie-forgotten",
         "arena",
-        "            self.zombies.append((handle, size))\n            end_if_lost",
-        "            end_if_lost",
+        '                end_if_lost(error, "release of a piece")\n                return False\n',
+        '                end_if_lost(error, "release of a piece")\n'
+        "                self.driver.unreleased.strike(handle)\n                return False\n",
         "Memory whose release failed is never released again.",
         "arena",
     ),
     _fault(
         "zombie-for-ever",
         "arena",
-        "            if again and error.code == Code.INVALID_VALUE:\n                return True\n",
-        "",
+        "            if not again or error.code != Code.INVALID_VALUE:\n",
+        "            if True:\n",
         "A handle that the driver does not know is released again and again.",
         "arena",
         "lending",
