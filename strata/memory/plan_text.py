@@ -29,13 +29,14 @@ def text(plan: MemoryPlan, prompt: int | None = None) -> str:
         _row("- reserve", plan.cache.reserve_mib * MiB, _adapted(plan)),
         _row("= expert cache", plan.cache_bytes, f"  {_slots(plan)}"),
         _row("  free, the reserve among it", plan.left),
+        *([_row("  of that, the prompt path's own buffers", plan.own_bytes)] if plan.own_bytes else []),
         "",
         "a prompt is read (chunk/ring)",
     ]
     for way in plan.ways:
         lines += _way(way, prompt)
     if not plan.fits:
-        lines += ["", f"it does not fit: about {plan.short / MiB:,.0f} MiB are missing"]
+        lines += ["", f"it does not fit: about {-(-plan.short // MiB):,} MiB are missing"]
     return "\n".join([*lines, "", *_tokens(plan)])
 
 

@@ -89,6 +89,25 @@ def test_a_reserve_that_was_lowered(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--vram", "8GiB", "--free", "4760MiB", "--reserve", "700MiB")[0] == 1
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--vram", "16GiB", "--free", "500MiB", "--model-shape", "4x16/256x64/1", "--head", "32000:q5_k"),
+        ("--vram", "8GiB", "--free", "4800MiB", "--reserve", "700MiB"),
+    ],
+)
+def test_what_is_missing_is_more_than_nothing_and_enough(
+    options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, _ = run(capsys, *options)
+    assert status == 1
+    missing = int(re.search(r"it does not fit: about ([\d,]+) MiB are missing", out)[1].replace(",", ""))  # type: ignore[index]
+    free = int(options[3].removesuffix("MiB"))
+    status, out, _ = run(capsys, *options[:3], f"{free + missing}MiB", *options[4:])
+    assert status == 0
+    assert "of that, the prompt path's own buffers" in out or "in the tail of the cache: " in out
+
+
 def test_the_switches_say_what_is_lent(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them: all of it. The master alone lends the verifier; the head takes what depends on it along."""
     notes = {}
