@@ -30,6 +30,16 @@ DENSE, VERIFIER = 2400 * MiB, 40 * MiB
 DRAFT_ROWS = (2, 5)
 #: Keys of what is allocated after the cache.
 AFTER_CACHE = ("D", "V")
+#: Keys of what is mapped by itself, each in whole granules.
+MAPPED = ("H", "X", "D", "V")
+#: What nobody has measured, and the reserve has to hold.
+UNCOUNTED = (
+    "the CUDA context and its modules",
+    "dense weights of the draft layer, unless --weights holds them",
+    "scratch of the head",
+)
+#: The largest context, cells: a bound on the lists that a plan prints.
+MOST_CONTEXT = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -61,8 +71,8 @@ class Asked:
     lent: tuple[str, ...] = ("V", "X", "D", "H")
 
     def __post_init__(self) -> None:
-        if self.context < 1:
-            raise StrataError(f"context of {self.context} cells: expected at least 1")
+        if not 1 <= self.context <= MOST_CONTEXT:
+            raise StrataError(f"context of {self.context} cells: expected 1 to {MOST_CONTEXT}")
         if not 0 <= self.pinned <= 1:
             raise StrataError(f"pinned share {self.pinned}: expected 0 to 1")
         segment_bytes(self.segment_mib, GRANULARITY)
@@ -108,7 +118,8 @@ class MemoryPlan:
 
     @property
     def cache_bytes(self) -> int:
-        return self.cache.slots * self.asked.shape.max_blob
+        """Bytes that the cache's slots map, whole granules."""
+        return _mapped(self.asked, self.cache)
 
     @property
     def own_bytes(self) -> int:
@@ -162,16 +173,20 @@ def memory_plan(card: Card, asked: Asked) -> MemoryPlan:
             reserve_mib=asked.reserve_mib,
             prompt_slots=prompt_slots,
             prompt_bytes=prompt_bytes,
+            granularity=GRANULARITY,
         )
 
     prompt_slots = -(-bytes_needed(GRID, LEAST_RING, asked.workspace) // blob)
     cache = size(prompt_slots, 0)
     first = _tail(asked, cache)
-    if first.plan is None:
+    beside = _beside(asked, cache, room - later - _mapped(asked, cache))
+    if beside.plan is not None and first.plan is not None and beside.plan.chunk >= first.plan.chunk:
+        first = beside
+    elif first.plan is None:
         # Nothing can be lent: the cache leaves room for buffers of the prompt path's own, if there is any.
         cache = size(0, coarse_bytes(OWN_CHUNK))
-        first = _own(asked, room - later - cache.slots * blob, cache.reserve_mib * MiB)
-    left = room - later - cache.slots * blob
+        first = _own(asked, room - later - _mapped(asked, cache), cache.reserve_mib * MiB)
+    left = room - later - _mapped(asked, cache)
     ways = (first, _loan(asked, cache, nbytes), _alias(asked, cache, nbytes))
     return MemoryPlan(card, asked, terms, cache, left, ways)
 
@@ -191,7 +206,13 @@ def _terms(asked: Asked) -> tuple[Term, ...]:
             Term("X", f"X: {shape.experts} draft experts, {'/'.join(shape.mtp)}", shape.experts * shape.mtp_blob),
             Term("D", "D: draft head", shape.head_bytes * rows // of, True),
         ]
-    return (*found, Term("V", "V: verifier", VERIFIER, True))
+    found.append(Term("V", "V: verifier", VERIFIER, True))
+    more = sum(-term.nbytes % GRANULARITY for term in found if term.key in MAPPED)
+    return (*found, Term("rounding", f"their rounding up to {GRANULARITY // MiB} MiB each", more))
+
+
+def _mapped(asked: Asked, cache: CacheSize) -> int:
+    return roundup(cache.slots * asked.shape.max_blob, GRANULARITY)
 
 
 def _way(asked: Asked, key: str, title: str, lendable: int, note: str) -> Way:
@@ -205,6 +226,12 @@ def _tail(asked: Asked, cache: CacheSize) -> Way:
     slots = max(0, min(cache.slots - KEEP_SLOTS, percent * cache.slots // 100))
     note = f"{slots:,} slots: {KEEP_SLOTS} stay, {percent} % at most"
     return _way(asked, "tail", "in the tail of the cache", slots * asked.shape.max_blob, note)
+
+
+def _beside(asked: Asked, cache: CacheSize, left: int) -> Way:
+    """Buffers of the prompt path's own beside a cache that has a slot for every expert: borrowing would only evict."""
+    lendable = left - max(cache.reserve_mib * MiB, OWN_MARGIN) if cache.slots == asked.shape.rows else 0
+    return _way(asked, "own", "in buffers of its own", max(0, lendable), "every expert has a slot beside them")
 
 
 def _own(asked: Asked, left: int, reserve: int) -> Way:
@@ -233,9 +260,13 @@ def _loan(asked: Asked, cache: CacheSize, nbytes: dict[str, int]) -> Way:
     if decode < asked.shape.max_blob:
         note = f"{cache.slots} slots do not fill a segment of {piece // MiB} MiB"
         return Way("loan", "with the loan", 0, None, note)
-    lendable = (cached + sum(nbytes[key] for key in lent)) // piece * piece
+    given = sum(nbytes[key] for key in lent)
+    lendable = (cached + given) // piece * piece
     slots = decode // asked.shape.max_blob
-    note = f"all slots, and what {' '.join(lent)} take; {slots:,} slots while decoding, in whole segments"
+    note = (
+        f"all slots, and what {' '.join(lent)} take: whole segments of {piece // MiB} MiB in "
+        f"{cached / MiB:,.1f} + {given / MiB:,.1f}; {slots:,} slots while decoding"
+    )
     return _way(asked, "loan", "with the loan", lendable, note)
 
 
@@ -247,7 +278,8 @@ def _alias(asked: Asked, cache: CacheSize, nbytes: dict[str, int]) -> Way:
     if not cache.slots:
         return Way("alias", "with the head alias", 0, None, "there is no cache")
     keep = KEEP_SLOTS * asked.shape.max_blob
-    sizes = cut(cache.slots * asked.shape.max_blob, segment_bytes(asked.segment_mib, GRANULARITY), GRANULARITY)
+    piece = segment_bytes(asked.segment_mib, GRANULARITY)
+    sizes = cut(cache.slots * asked.shape.max_blob, piece, GRANULARITY)
     whole = sum(size for k, size in enumerate(sizes) if sum(sizes[:k]) >= keep)
-    note = f"whole pieces of {asked.segment_mib} MiB behind {KEEP_SLOTS} slots, and what H takes"
+    note = f"whole pieces of {piece // MiB} MiB behind {KEEP_SLOTS} slots, and what H takes"
     return _way(asked, "alias", "with the head alias", whole + roundup(nbytes["H"], GRANULARITY), note)

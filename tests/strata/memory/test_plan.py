@@ -227,3 +227,34 @@ def test_the_plan_is_what_the_engine_then_has() -> None:
     assert planned is not None
     assert (workspace.chunk, workspace.ring) == (planned.chunk, planned.ring)
     alias.leave()
+
+
+@pytest.mark.parametrize("free", [int(8.0 * GiB), int(7.5 * GiB), int(7.2 * GiB)])
+def test_what_the_cache_maps_does_not_come_out_of_the_reserve(free: int) -> None:
+    """A driver rounds the cache up to granules: what an arena of these slots maps is what the plan says it takes."""
+    plan = plan_of(free, Asked())
+    driver = FakeDriver(FakeCard(free), GRANULARITY)
+    arena = open_arena(driver, plan.cache.slots * plan.asked.shape.max_blob, 64 * MiB)
+    assert arena.mapped_bytes == plan.cache_bytes
+    assert free - plan.cache_bytes - sum(term.nbytes for term in plan.terms) == plan.left >= 700 * MiB
+    for key, term in ((term.key, term) for term in plan.terms):
+        if key == "rounding":
+            assert term.nbytes == sum(-other.nbytes % GRANULARITY for other in plan.terms if other.key in "HXDV")
+
+
+def test_where_every_expert_has_a_slot_nothing_is_evicted_for_a_prompt() -> None:
+    """On a card of 80 GiB 26 GiB stay free beside the whole model; with less than its buffers need, the tail lends."""
+    plan = memory_plan(Card(80 * GiB, 80 * GiB - 512 * MiB), Asked())
+    assert (plan.cache.slots, plan.ways[0].key) == (plan.asked.shape.rows, "own")
+    assert plan.ways[0].plan is not None
+    assert plan.ways[0].plan.chunk == 32_768
+    assert plan.left - plan.own_bytes >= plan.cache.reserve_mib * MiB
+    whole = sum(term.nbytes for term in plan.terms) + plan.cache_bytes
+    tight = memory_plan(Card(80 * GiB, whole + 800 * MiB), Asked())
+    assert (tight.cache.slots, tight.ways[0].key) == (tight.asked.shape.rows, "tail")
+
+
+@pytest.mark.parametrize("context", [0, -1, (1 << 24) + 1])
+def test_a_context_is_bounded(context: int) -> None:
+    with pytest.raises(StrataError, match="expected 1 to 16777216"):
+        Asked(context=context)
