@@ -109,8 +109,8 @@ class AdaptiveTier:
             if swaps:
                 pairs = [(swap.incoming, residency.demote(swap.outgoing)) for swap in swaps]
                 residency.upload()
-                self._landing = pairs
                 self.cache.write(pairs)
+                self._landing = pairs  # only now: what has not been queued must never land
             return swaps
 
     def apply_pending(self) -> None:

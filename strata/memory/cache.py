@@ -51,15 +51,31 @@ class ExpertCache:
         self.landings: list[Callable[[], None]] = []
         self.fatal: Fatal | None = None
 
+    def end_if_fatal(self, error: BaseException) -> Fatal | None:
+        """What an error that left a change means: a fatal end, remembered from here on, or None, and all goes on.
+
+        An answer (Refused, or any StrataError but Fatal) leaves everything true. Anything else, an interrupt or want of
+        memory on the host, came between two steps of a change, and which of them were made is unknown.
+        """
+        if isinstance(error, StrataError) and not isinstance(error, Fatal):
+            return None
+        if isinstance(error, Fatal):
+            fatal = error
+        else:
+            fatal = Fatal(f"{type(error).__name__} in the middle of a change: {error}")
+            fatal.__cause__ = error
+        self.fatal = self.fatal or fatal
+        return self.fatal
+
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Around every change: refuses after a fatal end, and remembers one."""
+        """Around every change: refuses after a fatal end, and remembers one; what ends it is raised as it is."""
         if self.fatal is not None:
             raise Fatal(f"the cache has ended: {self.fatal}") from self.fatal.__cause__
         try:
             yield
-        except Fatal as fatal:
-            self.fatal = self.fatal or fatal
+        except BaseException as error:
+            self.end_if_fatal(error)
             raise
 
     def ledger(self, name: str, exclusive: bool = True) -> Ledger:
@@ -173,10 +189,12 @@ class ExpertCache:
     def write(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Queue the copies of experts into slots that no row names; `wait` for them.
 
-        Raises StrataError for a slot that is named, not mapped or not made for the expert, Fatal for a refused copy.
+        Raises StrataError, with nothing queued, for a slot that is named, not mapped or not made for the expert, and
+        for an expert that the host does not hold; Fatal for a refused copy.
         """
         with self.guard():
             usable = self.usable_slots()
+            blobs = [self.source.blob(row) for row, _ in pairs]
             for row, slot in pairs:
                 layer, expert = self.geometry.expert(row)
                 if slot >= usable or self.residency.row(slot) != MISS or slot in self.pending:
@@ -184,13 +202,11 @@ class ExpertCache:
                 if not self.slots.takes(slot, layer, self.geometry.blobs[layer]):
                     size = self.slots.size(slot)
                     raise StrataError(f"slot {slot} of {size} bytes does not take expert {layer, expert}")
-            for row, slot in pairs:
+            for (row, slot), blob in zip(pairs, blobs, strict=True):
                 self.pending[slot] = row
                 self.stamps[slot] += 1
                 with fatal_if_refused(f"copy into slot {slot}, what it holds is unknown"):
-                    self.driver.copy_in(
-                        self.arena.address(int(self.slots.off[slot])), self.source.blob(row), self.stream
-                    )
+                    self.driver.copy_in(self.arena.address(int(self.slots.off[slot])), blob, self.stream)
 
     def wait(self) -> None:
         """Wait for every copy that was queued by `write`. Raises Fatal."""

@@ -29,6 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from strata.executors.base import StrataError
+from strata.memory.unreleased import Unreleased
 
 
 class Code(IntEnum):
@@ -126,7 +127,9 @@ class Graph(Protocol):
 
 
 class Driver(Protocol):
-    """One card as one process sees it."""
+    """One card as one process sees it. unreleased: handles whose release failed; `create` strikes out what it makes."""
+
+    unreleased: Unreleased
 
     def supported(self) -> bool:
         """Whether the card has virtual memory calls. Never raises."""

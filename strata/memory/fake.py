@@ -19,7 +19,8 @@ from strata.memory.driver import STICKY, Code, Compared, DriverError, Event, Str
 from strata.memory.fake_card import POISON, FakeCard
 from strata.memory.fake_memory import FakeMemory
 from strata.memory.fake_queues import FakeQueues, Work
-from strata.memory.fault_plan import Call, Corrupt, Elsewhere, Fail, FaultPlan, Meanwhile, Report
+from strata.memory.fault_plan import Call, Corrupt, Elsewhere, Fail, FaultPlan, Interrupt, Meanwhile, Report
+from strata.memory.unreleased import Unreleased
 from strata.memory.views import MappedView
 
 __all__ = ["POISON", "FakeCard", "FakeDriver", "FakeGraph", "FaultPlan"]
@@ -47,6 +48,7 @@ class FakeDriver:
         self.card = FakeCard(8 << 30) if card is None else card
         self.plan = FaultPlan() if plan is None else plan
         self.log: list[Call] = []
+        self.unreleased = Unreleased()
         self._vmm = vmm
         self._queues = FakeQueues()
         self._memory = FakeMemory(self.card, granularity, self._queues.touches)
@@ -68,7 +70,9 @@ class FakeDriver:
         self._call("address_free", (va, size), lambda: self._memory.address_free(va, size))
 
     def create(self, size: int) -> int:
-        return self._call("create", (size,), lambda: self._memory.create(size))
+        handle = self._call("create", (size,), lambda: self._memory.create(size))
+        self.unreleased.strike(handle)
+        return handle
 
     def release(self, handle: int) -> None:
         self._call("release", (handle,), lambda: self._memory.release(handle))
@@ -203,7 +207,7 @@ class FakeDriver:
                 happening.act()
             elif isinstance(happening, Corrupt) and flips is not None:
                 flips.append(happening)
-        fail = next((happening for happening in happenings if isinstance(happening, Fail)), None)
+        fail = next((happening for happening in happenings if isinstance(happening, Fail | Interrupt)), None)
         try:
             if self.lost:
                 raise DriverError(name, Code.ILLEGAL_ADDRESS, self.lost)
@@ -215,6 +219,9 @@ class FakeDriver:
         except DriverError as error:
             self.log.append(call._replace(error=error.code))
             raise
+        except BaseException:
+            self.log.append(call)
+            raise
         for happening in happenings:
             if isinstance(happening, Report):
                 result = (happening.free, result[1])
@@ -223,9 +230,11 @@ class FakeDriver:
         self.log.append(call)
         return cast(T, result)
 
-    def _refusal(self, name: str, args: tuple[int, ...], fail: Fail) -> DriverError:
+    def _refusal(self, name: str, args: tuple[int, ...], fail: Fail | Interrupt) -> BaseException:
         if name in ("map", "unmap", "set_access", "release", "address_free"):
             self._memory.doubtful.add(args[0])
+        if isinstance(fail, Interrupt):
+            return fail.error
         if fail.code in STICKY:
             self._memory.lost = f"{name} was made to fail"
         return DriverError(name, fail.code)

@@ -1,7 +1,7 @@
 """What goes wrong in a fake driver, and when.
 
 A plan is a list of rules. Each names a call (by its number, by its name and occurrence, or by a predicate) and what
-happens there: `Fail`, `Corrupt`, `Report`, `Elsewhere` or `Meanwhile`. Calls and occurrences count from 1.
+happens there: `Fail`, `Interrupt`, `Corrupt`, `Report`, `Elsewhere` or `Meanwhile`. Calls and occurrences count from 1.
 """
 
 from __future__ import annotations
@@ -35,6 +35,15 @@ class Fail:
 
 
 @dataclass(frozen=True)
+class Interrupt:
+    """`error`, which no driver raises, comes out of the call: an interrupt, or no memory on the host. after: as `Fail`
+    has it; what the call would have returned is lost then, but nothing that it made is kept."""
+
+    error: BaseException
+    after: bool = False
+
+
+@dataclass(frozen=True)
 class Corrupt:
     """One byte that a `copy_in` brings to the card is changed: the one at `offset` is xor-ed with `flip`."""
 
@@ -61,7 +70,7 @@ class Meanwhile:
     act: Callable[[], object]
 
 
-Happening = Fail | Corrupt | Report | Elsewhere | Meanwhile
+Happening = Fail | Interrupt | Corrupt | Report | Elsewhere | Meanwhile
 
 
 @dataclass

@@ -18,6 +18,7 @@ import numpy as np
 from strata.memory.bindings import Bindings
 from strata.memory.driver import Compared, DriverError, Event, Stream, host_address
 from strata.memory.real_compare import Comparer
+from strata.memory.unreleased import Unreleased
 from strata.memory.views import MappedView, Mappings
 
 
@@ -30,6 +31,7 @@ class RealDriver:
     def __init__(self, device: int = 0, bindings: Bindings | None = None) -> None:
         self.bindings = Bindings(device) if bindings is None else bindings
         self.mappings = Mappings()
+        self.unreleased = Unreleased()
         self._cuda = cuda = self.bindings.cuda
         self._call = self.bindings.call
         self._supported = bool(
@@ -68,7 +70,9 @@ class RealDriver:
         self._call("address_free", self._cuda.cuMemAddressFree, va, size)
 
     def create(self, size: int) -> int:
-        return int(self._call("create", self._cuda.cuMemCreate, size, self._prop, 0))
+        handle = int(self._call("create", self._cuda.cuMemCreate, size, self._prop, 0))
+        self.unreleased.strike(handle)
+        return handle
 
     def release(self, handle: int) -> None:
         self._call("release", self._cuda.cuMemRelease, handle)
