@@ -4,7 +4,8 @@ A slot's digest is the SHA-256 of its expert's bytes on the card. Before: of eve
 beside them. Meanwhile: of every slot that stayed, while another process has written poison over at least as many bytes
 as were lent. After: of every slot again, and of the table. Empty slots are left out: what they hold is nobody's.
 The bytes of an expert follow from its number (`strata.memory.pattern`), so its digest can be made again without a card:
-`check` does, and refuses a ledger in which a slot's digest, before or after, is not its expert's.
+`check` does, and refuses a ledger in which a slot's digest, before or after, is not its expert's. So does the table's,
+from the slots. A ledger of nothing (no slot, no expert lent, no byte compared) claims nothing and is refused.
 
 A ledger is a file of its own and no part of a parity record: that record's schema names all its fields and admits no
 others, and a record that was accepted must stay valid byte for byte. The form is the same: canonical JSON, named by the
@@ -18,6 +19,8 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
 from typing import Any
+
+import numpy as np
 
 import strata
 from strata.executors.base import KERNELS, StrataError
@@ -87,6 +90,18 @@ def check(ledger: Mapping[str, Any]) -> list[str]:
     shape = ledger["geometry"]
     geometry = ExpertGeometry(shape["layers"], shape["experts"], tuple(shape["blobs"]))
     first, lent = ledger["lent"]["first"], 0
+    if not 0 < first < len(ledger["slots"]):
+        found.append(
+            f"slot {first} of {len(ledger['slots'])} is the first that was lent, expected one that is not slot 0"
+        )
+    found += [
+        f"{name} is {ledger[part][name]}, expected more than nothing"
+        for part, name in (("lent", "mib"), ("lent", "experts"), ("reclaimed", "compared"))
+        if ledger[part][name] < 1
+    ]
+    strangers = [entry["row"] for entry in ledger["slots"] if not MISS <= entry["row"] < geometry.rows]
+    if strangers:
+        return [*found, f"row {strangers[0]}, expected one of {geometry.rows}"]
     for slot, entry in enumerate(ledger["slots"]):
         if entry["after"] != entry["before"]:
             found.append(f"slot {slot}: other bytes after the loan than before it")
@@ -117,6 +132,12 @@ def check(ledger: Mapping[str, Any]) -> list[str]:
         found.append(f"the borrower wrote {ledger['lent']['borrowed']} bytes, expected {ledger['lent']['mib']} MiB")
     if ledger["beside"]["before"] != ledger["beside"]["after"]:
         found.append("bytes beside the slots have changed")
+    table = np.full(geometry.rows, MISS, "<i4")
+    for slot, entry in enumerate(ledger["slots"]):
+        if entry["row"] != MISS:
+            table[entry["row"]] = slot
+    if ledger["beside"]["before"] != digest(table.view(np.uint8)):
+        found.append("the table beside the slots is not what the slots say")
     return found
 
 

@@ -100,3 +100,33 @@ def test_a_reclaim_that_changes_a_byte_is_seen_in_the_ledger(monkeypatch: pytest
     monkeypatch.setattr(world.driver, "compare_all", lambda ranges: Compared(sum(host.nbytes for _, host in ranges)))
     made = byte_ledger.make(world.cache, world.lending, 1, world.borrow, {})
     assert any("after the loan" in line for line in byte_ledger.check(made))
+
+
+def test_a_ledger_of_nothing_is_refused() -> None:
+    """It contradicts nothing, and shows nothing."""
+    empty = {
+        "schema": byte_ledger.SCHEMA,
+        "geometry": {"layers": 1, "experts": 1, "blobs": [8]},
+        "slots": [],
+        "lent": {"first": 0, "mib": 0, "experts": 0, "borrowed": 0},
+        "reclaimed": {"mib": 0, "experts": 0, "compared": 0},
+        "beside": {"before": "", "after": ""},
+    }
+    found = byte_ledger.check(empty)
+    for name in ("mib", "experts", "compared"):
+        assert f"{name} is 0, expected more than nothing" in found
+    assert any("is the first that was lent" in line for line in found)
+
+
+def test_the_table_is_what_the_slots_say(ledger: dict[str, Any]) -> None:
+    """Made again from the slots: the same wrong digest before and after does not pass."""
+    changed = copy.deepcopy(ledger)
+    changed["beside"] = dict.fromkeys(("before", "after"), byte_ledger.digest(b"another table"))
+    assert byte_ledger.check(changed) == ["the table beside the slots is not what the slots say"]
+
+
+def test_a_row_that_does_not_exist_is_refused(ledger: dict[str, Any]) -> None:
+    for row in (-2, 1 << 20):
+        changed = copy.deepcopy(ledger)
+        changed["slots"][3]["row"] = row
+        assert any(line.startswith(f"row {row}, expected one of") for line in byte_ledger.check(changed))
