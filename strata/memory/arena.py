@@ -147,7 +147,7 @@ class Arena:
         """As `shrink`, but the memory is kept: returns the handles of the unmapped pieces, in the order of the pieces.
 
         Raises DriverError when an unmap is refused; then every piece is mapped as before. Raises Fatal as `shrink`
-        does; what was lifted until then is the arena's to release again, and so it is after an interrupt.
+        does; what was lifted until then is the arena's to release again.
         """
         self._check("lift")
         last = next((k for k in range(self.pieces) if self.starts[k] >= keep), self.pieces)

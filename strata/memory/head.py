@@ -23,7 +23,6 @@ from enum import StrEnum
 from strata.executors.base import StrataError
 from strata.memory.carve import Workspace, bytes_needed
 from strata.memory.chunks import KEEP_SLOTS, request_chunk
-from strata.memory.endings import ending
 from strata.memory.errors import Fatal, Refused, fatal_if_refused
 from strata.memory.loan import TailLoan
 from strata.memory.output_head import Head
@@ -250,8 +249,6 @@ class HeadAlias:
         try:
             yield
         except BaseException as error:
-            fatal = ending(error, f"on the way out of phase {self.phase}")
-            if fatal is not None:
+            if self.cache.end_if_fatal(error) is not None:
                 self.phase = HeadPhase.FAILED
-                self.cache.fatal = self.cache.fatal or fatal
             raise

@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from strata.executors.base import StrataError
 from strata.memory.carve import Workspace, bytes_needed
 from strata.memory.chunks import KEEP_SLOTS, cut, request_chunk
-from strata.memory.endings import ending
 from strata.memory.errors import Fatal, Refused
 from strata.memory.growth import Growth
 from strata.memory.loan import TailLoan
@@ -246,18 +245,13 @@ class PromptLoan:
         if self.phase is Phase.FAILED:
             raise Fatal("the engine has failed to restore what decoding needs, expected a new process")
 
-    def _fail(self, error: Fatal) -> None:
-        """FAILED, for the cache too: nobody lends or computes with it any more."""
-        self._to(Phase.FAILED)
-        self.tail.cache.fatal = self.tail.cache.fatal or error
-
     @contextmanager
     def _ends(self) -> Iterator[None]:
-        """Around a transition: one that ends fatally, or is broken off by anything but a refusal, ends in FAILED."""
+        """Around a transition: one that ends fatally, or is broken off by anything but a refusal, ends in FAILED, for
+        the cache too: nobody lends or computes with it any more."""
         try:
             yield
         except BaseException as error:
-            fatal = ending(error, f"in phase {self.phase}")
-            if fatal is not None:
-                self._fail(fatal)
+            if self.tail.cache.end_if_fatal(error) is not None:
+                self._to(Phase.FAILED)
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,7 @@ from strata.memory.arena import Arena, open_arena
 from strata.memory.carve import bytes_needed
 from strata.memory.driver import Code
 from strata.memory.errors import Fatal, Refused
-from strata.memory.fault_plan import Corrupt, Fail, FaultPlan, Meanwhile
+from strata.memory.fault_plan import Corrupt, Fail, FaultPlan, Interrupt
 from strata.memory.graphs import BoundGraph, StaleGraph
 from strata.memory.head import Head, HeadPhase
 from strata.memory.lending import Lending
@@ -355,18 +357,14 @@ def test_closed_in_any_phase(fresh: int) -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_whatever_breaks_off_a_change_of_phase_is_the_end(error: type[BaseException]) -> None:
-    """Before each driver call: FAILED, remembered by the cache; and closing gives everything back."""
+    """Before and after each driver call: FAILED, remembered by the cache; and closing gives everything back."""
     counted = alias_engine()
     before = len(counted.driver.log)
     counted.alias.enter(5000)
     counted.alias.leave()
-
-    def broken_off() -> None:
-        raise error("in the middle")
-
-    for call in counted.driver.log[before:]:
+    for call, after in product(counted.driver.log[before:], (False, True)):
         made = alias_engine()
-        made.driver.plan.at(call.number, Meanwhile(broken_off))
+        made.driver.plan.at(call.number, Interrupt(error("in the middle"), after))
         with pytest.raises(error):
             _there_and_back(made)
         assert made.alias.phase is HeadPhase.FAILED, call

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from strata.memory.adaptive import AdaptiveTier, Pace
 from strata.memory.carve import Workspace
 from strata.memory.driver import Code, DriverError
 from strata.memory.errors import Fatal, Refused
-from strata.memory.fault_plan import Call, Corrupt, Fail, FaultPlan, Meanwhile, Report
+from strata.memory.fault_plan import Call, Corrupt, Fail, FaultPlan, Interrupt, Report
 from strata.memory.lending import Lending
 from strata.memory.phases import FOLLOWS, Phase, Prompt, PromptLoan
 from strata.memory.request_state import RequestState, Sampling
@@ -468,10 +469,11 @@ def test_whatever_breaks_off_a_change_of_phase_is_the_end(error: type[BaseExcept
     before = len(counted.driver.log)
     counted.loan.begin(Prompt(5000))
     counted.loan.end()
-    ended = 0
-    for call in counted.driver.log[before:]:
+    calls = counted.driver.log[before:]
+    assert len(calls) > 20
+    for call, after in product(calls, (False, True)):
         made = engine(cold=False)
-        made.driver.plan.at(call.number, Meanwhile(partial(_raise, error)))
+        made.driver.plan.at(call.number, Interrupt(error("in the middle"), after))
         with pytest.raises(error):
             _there_and_back(made)
         assert made.loan.phase is Phase.FAILED, call
@@ -479,8 +481,6 @@ def test_whatever_breaks_off_a_change_of_phase_is_the_end(error: type[BaseExcept
         for request in (made.loan.ready, made.cache.begin_window, lambda made=made: made.loan.begin(Prompt(9))):
             with pytest.raises(Fatal):
                 request()
-        ended += 1
-    assert ended > 20
 
 
 def _there_and_back(made: Engine) -> None:
@@ -499,7 +499,7 @@ def test_content_that_cannot_be_read_is_the_end() -> None:
     with pytest.raises(OSError, match="in the middle"):
         made.loan.end()
     assert made.loan.phase is Phase.FAILED
-    with pytest.raises(Fatal, match="the cache has ended: broken off in phase RESTORING: OSError: in the middle"):
+    with pytest.raises(Fatal, match="the cache has ended: OSError in the middle of a change: in the middle"):
         made.lending.lend(1)
 
 

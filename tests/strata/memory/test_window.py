@@ -7,7 +7,7 @@ import pytest
 from strata.executors.base import StrataError
 from strata.memory.driver import Code, DriverError
 from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.fault_plan import Fail, Meanwhile
+from strata.memory.fault_plan import Fail, Interrupt
 from strata.memory.window import Piece, Window
 from tests.strata.memory.caches import assert_nothing_left
 
@@ -97,15 +97,12 @@ def test_what_cannot_be_given_back_is_said() -> None:
     assert (driver.mapped, driver.reservations) == ({}, {})
 
 
+@pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("number", range(1, 7))
-def test_closed_after_an_interrupt(number: int) -> None:
+def test_closed_after_an_interrupt(number: int, after: bool) -> None:
     """Whether the piece was mapped when it came is unknown."""
     window, pieces, driver = made()
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    driver.plan.at(len(driver.log) + number, Meanwhile(interrupt))
+    driver.plan.at(len(driver.log) + number, Interrupt(KeyboardInterrupt(), after))
     with pytest.raises(KeyboardInterrupt):
         window.fill(pieces)
     window.close(pieces)
