@@ -41,7 +41,7 @@ class ExpertCache:
         self.arena: Arena = open_arena(driver, slots.nbytes, piece)
         try:
             self.residency = Residency(driver, self.geometry.rows, len(slots))
-        except StrataError:
+        except BaseException:
             self.arena.close()
             raise
         self.base, self.off = self.arena.base, slots.off.copy()

@@ -7,7 +7,7 @@ import pytest
 
 from strata.memory.adaptive import AdaptiveTier, Pace
 from strata.memory.cache import ExpertCache
-from strata.memory.driver import Code
+from strata.memory.driver import STICKY, Code
 from strata.memory.errors import Fatal, Refused
 from strata.memory.fake import FakeDriver
 from strata.memory.fault_plan import Call, Corrupt, Elsewhere, Fail, Meanwhile
@@ -370,3 +370,15 @@ def test_a_lent_row_is_never_made_resident_elsewhere() -> None:
     one.reclaim()
     assert [one.cache.residency.slot(row) for row in lent] == sorted(one.cache.residency.slot(row) for row in lent)
     assert_sound(one.cache, driver)
+
+
+@pytest.mark.parametrize("code", sorted(STICKY))
+def test_a_lost_context_is_never_a_refusal(code: Code) -> None:
+    """Whatever RECLAIM asks first is answered with it, and so is everything else; trying again later is no use."""
+    one, driver = lending()
+    one.lend(1)
+    driver.plan.when(lambda call: True, Fail(code), times=1 << 30)
+    with pytest.raises(Fatal) as caught:
+        one.reclaim()
+    assert caught.value.lost
+    assert one.cache.fatal is caught.value
