@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from strata.memory.fake import FakeCard, FakeDriver
@@ -50,7 +52,12 @@ def test_resizing(value: str, every: bool, monkeypatch: pytest.MonkeyPatch) -> N
     resizing.shrink(world.sizes.piece)
     compared: list[int] = []
     real = world.driver.compare_all
-    monkeypatch.setattr(world.driver, "compare_all", lambda ranges: compared.append(len(ranges)) or real(ranges))
+
+    def compare_all(ranges: Any) -> Any:
+        compared.append(len(ranges))
+        return real(ranges)
+
+    monkeypatch.setattr(world.driver, "compare_all", compare_all)
     lent = len(resizing.ledger)
     resizing.grow(world.cache.arena.reserved)
     assert (compared == [lent]) is every
