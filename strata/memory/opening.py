@@ -24,9 +24,9 @@ def open_cache(
     """A cache of `slots`, filled with the profile's rows (hottest first, slots in their order).
 
     piece: bytes that memory is mapped in, a multiple of the granularity; an engine's option goes through
-    `pieces.segment_bytes`, which refuses less than 64 MiB, smaller ones serve small cards in tests. The memory is zeroed
-    first: a read before a fill is the same every time, and under WDDM it is the card's only then. Rows that the host does
-    not hold are left out. Raises DriverError or StrataError, with nothing left on the card, or Fatal.
+    `pieces.segment_bytes`, which refuses less than 64 MiB, smaller ones serve small cards in tests. The memory is
+    zeroed first: a read before a fill is the same every time, and under WDDM it is the card's only then. Rows that the
+    host does not hold are left out. Raises DriverError or StrataError, with nothing left on the card, or Fatal.
     """
     return _filled(_zeroed(driver, source, slots, piece, per_layer), profile)
 
