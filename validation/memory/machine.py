@@ -48,8 +48,8 @@ PIECES = st.sampled_from((1, 2, 3, 5, 8))
 steps = 0
 tally: dict[str, list[int]] = {}
 boundaries: Counter[tuple[str, int, int, int]] = Counter()
-#: The least that must have been carried out for each 1,000 steps, so that a proof of nothing is none. Seeds differ: this
-#: is about a third of what 10,000 steps do.
+#: The least that must have been carried out for each 1,000 steps, so that a proof of nothing is none. Seeds differ:
+#: this is about a third of what 10,000 steps do.
 FLOORS = {
     "LEND": 25,
     "RECLAIM": 20,
