@@ -1,6 +1,7 @@
 """The expert cache: slots in an arena, the residency table that names them, and the only code that writes to either.
 
-Every change keeps one order: demote and upload, then overwrite or unmap; copy, wait, verify, then promote and upload.
+Every change keeps one order: rest, demote and upload, then overwrite or unmap; rest, copy, wait, verify, then promote and
+upload.
 So at every moment a row that names a slot tells the truth, and whoever computes a miss takes its bytes from the host.
 """
 
@@ -41,7 +42,7 @@ class ExpertCache:
         self.arena: Arena = open_arena(driver, slots.nbytes, piece)
         try:
             self.residency = Residency(driver, self.geometry.rows, len(slots))
-        except StrataError:
+        except BaseException:
             self.arena.close()
             raise
         self.base, self.off = self.arena.base, slots.off.copy()
@@ -126,6 +127,15 @@ class ExpertCache:
             return self.source.blob(row)
         return self.driver.copy_out(self.arena.address(int(self.slots.off[slot])), self.geometry.blob(row))
 
+    def rest(self) -> None:
+        """Wait for every reader of the table and of slots, before either changes: a queued window reads what it finds.
+        Copies that are queued have landed then, too.
+
+        Nobody says which streams windows are queued on, so the card is waited for. Raises Fatal.
+        """
+        with self.guard(), fatal_if_refused("synchronize before the residency table changes"):
+            self.driver.synchronize()
+
     def land(self) -> None:
         """Let every copy arrive that somebody has queued, and its row be promoted. Raises Fatal."""
         with self.guard():
@@ -144,15 +154,18 @@ class ExpertCache:
             if self.residency.slot(row) != MISS or self.owned(row) or not self.source.has(row):
                 return MISS
             pairs = self.admission.assign([row], self.free_slots())
+            if not pairs:
+                return MISS
             self.install(pairs)
-            return pairs[0][1] if pairs else MISS
+            return pairs[0][1]
 
     def take(self, ledger: Ledger, first: int, stop: int | None = None) -> int:
-        """The rows of slots first .. stop - 1 become misses and join the ledger, then the table is uploaded.
+        """At rest, the rows of slots first .. stop - 1 become misses and join the ledger; the table is uploaded.
 
-        Returns how many. Raises Fatal when the upload fails.
+        Nothing queued before this reads those slots any more. Returns how many. Raises Fatal when the upload fails.
         """
         with self.guard():
+            self.rest()
             pairs = self.residency.resident(first, stop)
             ledger.add(pairs)
             if ledger.exclusive:
@@ -178,8 +191,9 @@ class ExpertCache:
         check: Sequence[tuple[int, int]] = (),
         ledger: Ledger | None = None,
     ) -> Verified:
-        """Fill slots nobody names, wait, verify `check`, promote all of `pairs` and upload. Raises Fatal."""
+        """At rest, fill slots nobody names, wait, verify `check`, promote all of `pairs` and upload. Raises Fatal."""
         with self.guard():
+            self.rest()
             self.write(pairs)
             self.wait()
             verified = verify(self.arena, self.slots, self.source, check, len(pairs))
@@ -216,7 +230,7 @@ class ExpertCache:
                     self.driver.wait_stream(self.stream)
 
     def promote(self, pairs: Sequence[tuple[int, int]], ledger: Ledger | None = None) -> None:
-        """Rows name slots that hold their bytes, and leave the ledger; then the table is uploaded.
+        """Rows name slots that hold their bytes, and leave the ledger; then the table is uploaded. Nobody reads it now.
 
         Raises Fatal when the upload fails; the rows are misses again then.
         """

@@ -3,7 +3,9 @@
 What it does at its worst, so that tests need no luck: queued copies land only when somebody waits for them, and read
 the host's bytes only then; new memory holds 0xA5; a blocking call waits for no stream; an access to memory that is not
 mapped or has no access, and an unmap below queued work, lose the context, which then answers ILLEGAL_ADDRESS for good.
-`misuse` lists every rule that a caller broke, also when it took the error and went on.
+`misuse` lists every rule that a caller broke, also when it took the error and went on. A write below queued work of
+another stream, or a kernel queued to read what another stream has yet to write, is such a rule: the card says nothing
+and may do either first.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 from strata.memory.driver import STICKY, Code, Compared, DriverError, Event, Stream, host_address
 from strata.memory.fake_card import POISON, FakeCard
 from strata.memory.fake_memory import FakeMemory
-from strata.memory.fake_queues import FakeQueues, Work
+from strata.memory.fake_queues import FakeQueues, Ranges, Work
 from strata.memory.fault_plan import Call, Corrupt, Elsewhere, Fail, FaultPlan, Interrupt, Meanwhile, Report
 from strata.memory.unreleased import Unreleased
 from strata.memory.views import MappedView
@@ -99,7 +101,7 @@ class FakeDriver:
         return self._call("copy_out", (va, n), lambda: self._memory.read("copy_out", va, n))
 
     def fill(self, va: int, byte: int, n: int) -> None:
-        self._call("fill", (va, byte, n), lambda: self._memory.write("fill", va, np.full(n, byte, np.uint8)))
+        self._call("fill", (va, byte, n), lambda: self._fill(va, byte, n))
 
     def compare(self, va: int, host: np.ndarray) -> Compared:
         host_address("compare", host)
@@ -171,7 +173,8 @@ class FakeDriver:
             for va, n in writes:
                 self._memory.write("kernel", va, ~self._memory.read("kernel", va, n))
 
-        self._queues.enqueue(stream, Work((*reads, *writes), run))
+        self._no_race("kernel", stream, reads, writes)
+        self._queues.enqueue(stream, Work((*reads, *writes), run, tuple(writes)))
 
     def capture(self, ranges: Sequence[tuple[int, int]]) -> FakeGraph:
         """Captured work that reads ranges (address, bytes)."""
@@ -182,6 +185,15 @@ class FakeDriver:
         return self._call(
             "launch", (len(ranges),), lambda: np.concatenate([self._memory.read("launch", va, n) for va, n in ranges])
         )
+
+    def _no_race(self, name: str, stream: Stream | None, reads: Ranges, writes: Ranges) -> None:
+        met = self._queues.race(stream, reads, writes)
+        if met is not None:
+            self._memory.misuse.append(f"{name}: queued work of another stream meets {met[0]:#x}, {met[1]} bytes")
+
+    def _fill(self, va: int, byte: int, n: int) -> None:
+        self._no_race("fill", None, [], [(va, n)])
+        self._memory.write("fill", va, np.full(n, byte, np.uint8))
 
     def peek(self, va: int, n: int) -> np.ndarray:
         """Bytes at mapped addresses, without a call: also of a context that is lost."""
@@ -246,11 +258,12 @@ class FakeDriver:
                 arrived[fault.offset % max(arrived.size, 1)] ^= fault.flip
             self._memory.write("copy_in", va, arrived)
 
+        self._no_race("copy_in", stream, [], [(va, host.nbytes)])
         if stream is None:
             land()
         else:
             list(self._memory.spans("copy_in", va, host.nbytes))
-            self._queues.enqueue(stream, Work(((va, host.nbytes),), land))
+            self._queues.enqueue(stream, Work(((va, host.nbytes),), land, ((va, host.nbytes),)))
 
     def _compare(self, ranges: Sequence[tuple[int, np.ndarray]]) -> Compared:
         compared, first = 0, Compared(0)

@@ -5,15 +5,15 @@ refusal; demote; upload; synchronize; unmap and release from the last piece down
 is mapped again, filled, verified in full and promoted.
 
 RECLAIM: land swaps; nothing out; the memory must be free with 128 MiB to spare, because under WDDM an allocation beyond
-the card does not fail, it pages; map at the same addresses what is not mapped yet; fill every row from the host; wait;
-verify; promote; upload.
+the card does not fail, it pages; map at the same addresses what is not mapped yet; rest; fill every row from the host;
+wait; verify; promote; upload. When the card refuses a piece, those that were mapped go again.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from strata.memory.cache import ExpertCache
@@ -67,12 +67,13 @@ class Reclaimed(NamedTuple):
 
 @dataclass(frozen=True)
 class Loan:
-    """A loan that is out. first: its first slot; tail: its pieces; answer: what LEND answered."""
+    """A loan that is out. first: its first slot; tail: its pieces; answer: what LEND answered; released: those bytes."""
 
     first: int
     tail: Tail
     mapped: int  # bytes that were mapped before it
     answer: Lent
+    released: int = 0
 
 
 #: Given the first slot that would be lent: the largest prompt chunk that the slots below can lend (0 when the prompt
@@ -115,11 +116,13 @@ class Lending:
     def lend(self, mib: int) -> Lent:
         """Give away at least `mib` MiB of the tail, in whole pieces. While a loan is out: its answer, whatever `mib`.
 
-        Raises Refused with nothing changed, or undone, and Fatal.
+        Raises Refused with nothing changed, or undone (or, while a loan is out, when pieces that a refused RECLAIM has
+        mapped cannot be given again), and Fatal.
         """
         with self.cache.guard():
             self._capable()
             if self.loan is not None:
+                self._stays_out(self.loan, "LEND")
                 return self.loan.answer
             loan = self._plan(mib)
             experts = self.cache.take(self.ledger, loan.first)
@@ -129,7 +132,7 @@ class Lending:
                 self._undo(loan, error)
                 raise Refused(f"LEND: {error}; undone") from error
             answer = Lent(given.released // MIB, experts, loan.answer.chunk)
-            self.loan = Loan(loan.first, loan.tail, loan.mapped, answer)
+            self.loan = Loan(loan.first, loan.tail, loan.mapped, answer, given.released)
             return answer
 
     def reclaim(self) -> Reclaimed:
@@ -147,6 +150,7 @@ class Lending:
             self._await_memory(loan.mapped - arena.mapped_bytes)
             refusal = arena.grow(loan.mapped).refusal
             if refusal is not None:
+                self._stays_out(loan, f"RECLAIM: {refusal}")
                 raise Refused(f"RECLAIM: {refusal}; the loan stays out, try again") from refusal
             pairs = list(self.ledger)
             check = pairs if self.verify_all else self.cache.sample(pairs, loan.tail.first)
@@ -180,6 +184,21 @@ class Lending:
             expert = cache.geometry.expert(missing[0])
             raise Refused(f"LEND: host memory does not hold {len(missing)} of the experts, the first is {expert}")
         return Loan(first, last, mapped, Lent(0, 0, chunk))
+
+    def _stays_out(self, loan: Loan, what: str) -> None:
+        """What a refused RECLAIM has mapped already goes again, so that LEND's answer stays true.
+
+        Nothing has been written there. Raises Refused when an unmap is refused: it is tried again at the next command.
+        """
+        if self.cache.arena.mapped_bytes == loan.tail.boundary:
+            return
+        try:
+            given = self.cache.arena.shrink(loan.tail.boundary)
+        except DriverError as error:
+            raise Refused(f"{what}; {error}; the loan stays out, with pieces of it mapped; try again") from error
+        released = loan.released - (given.unmapped - given.released)
+        answer = loan.answer._replace(mib=min(loan.answer.mib, released // MIB))
+        self.loan = replace(loan, answer=answer, released=released)
 
     def _undo(self, loan: Loan, error: DriverError) -> None:
         refusal = self.cache.arena.grow(loan.mapped).refusal

@@ -2,8 +2,8 @@
 
 The cache keeps the law: rows become misses and the table is uploaded before the workspace is used; they come back with
 their bytes copied, compared, promoted and uploaded before a window runs. A loan marks its whole range every time: the
-short cut "it is lent already" is wrong as soon as anybody else returns rows. And it waits for the card every time,
-before the memory is somebody else's and before it is the experts' again: what was queued earlier may still use it.
+short cut "it is lent already" is wrong as soon as anybody else returns rows. And the card is at rest every time, before
+the memory is somebody else's and before it is the experts' again: what was queued earlier may still use it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from strata.memory.cache import ExpertCache
 from strata.memory.carve import LEAST_RING, PromptShape, bytes_needed
 from strata.memory.chunks import chunk_below
-from strata.memory.errors import Refused, fatal_if_refused
+from strata.memory.errors import Refused
 from strata.memory.slots import Slots
 from strata.memory.tail import first, part_slots
 from strata.memory.verification import Verified
@@ -100,8 +100,6 @@ class TailLoan:
             cache.land()
             if self.ledger.first not in (None, found.first):
                 self.refill(verify_all=True)
-            with fatal_if_refused("synchronize before slots are lent"):
-                cache.driver.synchronize()
             cache.take(self.ledger, found.first)
             return found
 
@@ -125,6 +123,4 @@ class TailLoan:
         if not pairs:
             self.ledger.first = None
             return Verified(0, 0, 0)
-        with self.cache.guard(), fatal_if_refused("synchronize before slots are refilled"):
-            self.cache.driver.synchronize()
         return self.cache.give_back(self.ledger, pairs if verify_all else self.cache.sample(pairs))

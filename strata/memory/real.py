@@ -46,6 +46,7 @@ class RealDriver:
         self._access.location.id = self.bindings.device
         self._access.flags = cuda.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
         self._locked: list[tuple[int, int]] = []  # page-locked host memory: (first, bytes), ascending
+        self._unfreed: list[int] = []  # such memory whose free was refused
         self._streams: dict[Stream, deque[tuple[int, np.ndarray]]] = {}  # what queued copies still read
         self._events: dict[Event, tuple[Stream, int]] = {}
         self._queued = 0
@@ -68,6 +69,7 @@ class RealDriver:
 
     def address_free(self, va: int, size: int) -> None:
         self._call("address_free", self._cuda.cuMemAddressFree, va, size)
+        self.mappings.forget(va, size)
 
     def create(self, size: int) -> int:
         handle = int(self._call("create", self._cuda.cuMemCreate, size, self._prop, 0))
@@ -143,10 +145,13 @@ class RealDriver:
         return event
 
     def reached(self, event: Event) -> bool:
-        code = int(self._cuda.cuEventQuery(event)[0])
-        if code not in (0, int(self._cuda.CUresult.CUDA_ERROR_NOT_READY)):
-            raise DriverError("reached", code)
-        return code == 0
+        try:
+            self._call("reached", self._cuda.cuEventQuery, event)
+        except DriverError as error:
+            if error.code != int(self._cuda.CUresult.CUDA_ERROR_NOT_READY):
+                raise
+            return False
+        return True
 
     def wait(self, event: Event) -> None:
         self._call("wait", self._cuda.cuEventSynchronize, event)
@@ -183,13 +188,17 @@ class RealDriver:
         return RealGraph(self, ranges)
 
     def close(self) -> None:
-        self._comparer.close()
-        for event in self._events:
-            self._cuda.cuEventDestroy(event)
-        for stream in (*self._streams, self._own):
-            self._cuda.cuStreamDestroy(stream)
-        self._events.clear()
-        self._streams.clear()
+        """Raises DriverError when page-locked memory that nobody uses any more could not be freed, at its last try."""
+        with self.bindings.current("close"):
+            self._comparer.close()
+            for event in self._events:
+                self._cuda.cuEventDestroy(event)
+            for stream in (*self._streams, self._own):
+                self._cuda.cuStreamDestroy(stream)
+            self._events.clear()
+            self._streams.clear()
+            while self._unfreed:
+                self._call("close", self._cuda.cuMemFreeHost, self._unfreed.pop())
         self.bindings.close()
 
     def _new_stream(self, name: str) -> Stream:
@@ -197,8 +206,12 @@ class RealDriver:
         return int(self._call(name, self._cuda.cuStreamCreate, int(alone)))
 
     def _unlock(self, first: int, n: int) -> None:
+        """Called when the last array is gone, in whichever thread that happens; an error would be lost there."""
         self._locked.remove((first, n))
-        self._cuda.cuMemFreeHost(first)
+        try:
+            self._call("page_locked", self._cuda.cuMemFreeHost, first)
+        except DriverError:
+            self._unfreed.append(first)
 
     def _array(self, va: int, n: int) -> Any:
         """A CuPy array over the bytes. The device is named, so that CuPy asks the driver nothing about them."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strata.memory.driver import Code, Compared, DriverError
+from strata.memory.driver import STICKY, Code, Compared, DriverError
 from strata.memory.views import StaleView
 from validation.draws import Stream
 
@@ -226,3 +226,26 @@ def test_what_is_no_row_of_bytes_is_refused(driver: Any, host: np.ndarray) -> No
         for call in (driver.copy_in, driver.compare):
             with pytest.raises(TypeError):
                 call(va, host)
+
+
+def test_the_codes_that_lose_the_context_are_those_the_drivers_text_names() -> None:
+    """The text of a result says that the process must be ended and started again, or that the context is gone."""
+    real = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    texts = {int(member): " ".join((member.__doc__ or "").split()) for member in real.CUresult}
+    if not any(texts.values()):
+        pytest.skip("this version of cuda-bindings has no texts of results")
+    ends = (
+        "terminated and relaunched",
+        "cannot be used anymore",
+        "process of shutting down",
+        "has been destroyed using",
+    )
+    assert {code for code, text in texts.items() if any(end in text for end in ends)} == {
+        int(code) for code in STICKY - {Code.ECC_UNCORRECTABLE, Code.NVLINK_UNCORRECTABLE}
+    }
+
+
+def test_codes_have_the_drivers_names() -> None:
+    real = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    for code in Code:
+        assert int(getattr(real.CUresult, f"CUDA_ERROR_{code.name}")) == code

@@ -38,7 +38,7 @@ def test_what_is_planned() -> None:
     """Every operation with both kinds of slots; each call before and after its effect with each code, and in pairs."""
     assert len(plan()) == len(OPERATIONS) * len(KINDS)
     names = calls(operation("LEND"), "uniform")
-    assert names[:2] == ["copy_in", "synchronize"]
+    assert names[:3] == ["synchronize", "copy_in", "synchronize"]
     assert names.count("unmap") == names.count("release") >= 2
     planned = list(trials(operation("LEND"), "uniform", len(names)))
     single = {(trial.call, trial.code, trial.after) for trial in planned if not trial.second}
