@@ -403,11 +403,11 @@ _PROMPTS = (
         "head",
     ),
     _fault(
-        "lent-below-a-window",
-        "loan",
-        '            with fatal_if_refused("synchronize before slots are lent"):\n                cache.driver.synchronize()\n',
+        "layout-below-a-window",
+        "prompt_path",
+        '        with fatal_if_refused("synchronize before a new layout"):\n            self._driver.synchronize()\n',
         "",
-        "A prompt writes over experts that a queued window still reads.",
+        "A workspace is laid out while something may still use its addresses.",
         "loan",
     ),
     _fault(
