@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from strata.memory.driver import Compared
 from validation.__main__ import main
 from validation.memory import byte_ledger
 from validation.memory.bench_world import fake_world
+from validation.memory.ledger_form import LedgerError
 from validation.record import canonical
 
 
@@ -189,3 +190,36 @@ def test_a_reclaim_that_changes_a_byte_is_seen_in_the_ledger(monkeypatch: pytest
     monkeypatch.setattr(world.driver, "compare_all", lambda ranges: Compared(sum(host.nbytes for _, host in ranges)))
     made = byte_ledger.make(world.cache, world.lending, 1, world.borrow, {"device": "a fake card"})
     assert any("after the loan: not the bytes of expert" in line for line in byte_ledger.check(made))
+
+
+def leaves(value: Any, *way: str | int) -> Iterator[tuple[str | int, ...]]:
+    """The ways to every number and text of a value."""
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from leaves(value[key], *way, key)
+    else:
+        yield way
+
+
+def test_nothing_but_the_name_of_the_device_can_be_another(ledger: dict[str, Any]) -> None:
+    """Each number one more and one less, each text another of its kind, one at a time: only what is attested passes."""
+    first, passed = ledger["lent"]["first"], set()
+    asked = {"sources": {min(ledger["sources"])}, "slots": {0, first - 1, first, len(ledger["slots"]) - 1}}
+    for way in leaves(ledger):
+        *above, last = way
+        if way[0] in asked and way[1] not in asked[str(way[0])]:
+            continue  # one of many of its kind
+        changed = copy.deepcopy(ledger)
+        place: Any = changed
+        for key in above:
+            place = place[key]
+        old = place[last]
+        for new in (old + 1, old - 1) if isinstance(old, int) else (byte_ledger.digest(old.encode()),):
+            place[last] = new
+            try:
+                found = byte_ledger.check(changed)
+            except LedgerError as error:
+                found = [str(error)]
+            if not found:
+                passed.add(way)
+    assert passed == {("provenance", "device")}
