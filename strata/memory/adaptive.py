@@ -115,7 +115,7 @@ class AdaptiveTier:
             return swaps
 
     def apply_pending(self) -> None:
-        """Wait for the copies and for windows, promote their rows and upload; nothing if there are none. Raises Fatal."""
+        """Wait for the copies and for windows, promote the rows and upload; nothing without swaps. Raises Fatal."""
         with self.cache.guard():
             if self._landing:
                 self.cache.rest()

@@ -41,15 +41,18 @@ class Bindings:
 
         name: of the method for messages. Raises DriverError when the driver answers anything but success.
         """
+        now = self.cuda.cuCtxGetCurrent()
+        if now[0] == 0 and int(now[1]) == self._number:
+            return self.call_current(name, function, *args)
         with self.current(name):
             return self.call_current(name, function, *args)
 
     def call_current(self, name: str, function: Any, *args: Any) -> Any:
         """As `call`, inside `current`: for many calls in a row."""
-        values = self._take(name, function(*args))
-        if len(values) == 1:
-            return values[0]
-        return values or None
+        answer = function(*args)
+        if answer[0] != 0 or len(answer) > 2:
+            return self._take(name, answer)
+        return answer[1] if len(answer) == 2 else None
 
     @contextmanager
     def current(self, name: str) -> Iterator[None]:
@@ -59,7 +62,7 @@ class Bindings:
         so it is asked for every time. Raises DriverError.
         """
         (now,) = self._take(name, self.cuda.cuCtxGetCurrent())
-        if int(now) == int(self._context):
+        if int(now) == self._number:
             yield
             return
         self._take(name, self.cuda.cuCtxPushCurrent(self._context))
@@ -67,6 +70,10 @@ class Bindings:
             yield
         finally:
             self.cuda.cuCtxPopCurrent()
+
+    @property
+    def _number(self) -> int:
+        return int(self._context)
 
     def attribute(self, attribute: Any) -> int:
         """A number that the device has."""

@@ -1,8 +1,7 @@
 """The expert cache: slots in an arena, the residency table that names them, and the only code that writes to either.
 
-Every change keeps one order: rest, demote and upload, then overwrite or unmap; rest, copy, wait, verify, then promote and
-upload.
-So at every moment a row that names a slot tells the truth, and whoever computes a miss takes its bytes from the host.
+Every change keeps one order: rest, demote and upload, then overwrite or unmap; rest, copy, wait, verify, then promote
+and upload. So at every moment a row that names a slot tells the truth, and whoever computes a miss takes its bytes from the host.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from strata.memory.residency import MISS, Residency
 from strata.memory.slot_view import SlotView
 from strata.memory.slots import Slots
 from strata.memory.source import ExpertSource
-from strata.memory.verification import Verified, sample, verify
+from strata.memory.verification import Verified, ranges, sample, verify
 
 
 class ExpertCache:
@@ -195,8 +194,9 @@ class ExpertCache:
         with self.guard():
             self.rest()
             self.write(pairs)
+            compared = ranges(self.arena, self.slots, self.source, check)  # while the copies run
             self.wait()
-            verified = verify(self.arena, self.slots, self.source, check, len(pairs))
+            verified = verify(self.arena, self.slots, self.source, check, len(pairs), compared)
             self.promote(pairs, ledger)
             return verified
 
@@ -208,19 +208,20 @@ class ExpertCache:
         """
         with self.guard():
             usable = self.usable_slots()
-            blobs = [self.source.blob(row) for row, _ in pairs]
+            copies = ranges(self.arena, self.slots, self.source, pairs)
+            named = self.residency.by_slot.tolist()
             for row, slot in pairs:
                 layer, expert = self.geometry.expert(row)
-                if slot >= usable or self.residency.row(slot) != MISS or slot in self.pending:
+                if slot >= usable or named[slot] != MISS or slot in self.pending:
                     raise StrataError(f"slot {slot}: expected a free one of the {usable} that are mapped")
                 if not self.slots.takes(slot, layer, self.geometry.blobs[layer]):
                     size = self.slots.size(slot)
                     raise StrataError(f"slot {slot} of {size} bytes does not take expert {layer, expert}")
-            for (row, slot), blob in zip(pairs, blobs, strict=True):
-                self.pending[slot] = row
-                self.stamps[slot] += 1
-                with fatal_if_refused(f"copy into slot {slot}, what it holds is unknown"):
-                    self.driver.copy_in(self.arena.address(int(self.slots.off[slot])), blob, self.stream)
+            slots = [slot for _, slot in pairs]
+            self.pending |= {slot: row for row, slot in pairs}
+            self.stamps[slots] += 1
+            with fatal_if_refused("copy into a slot, what it holds is unknown"):
+                self.driver.copy_in_all(copies, self.stream)
 
     def wait(self) -> None:
         """Wait for every copy that was queued by `write`. Raises Fatal."""
@@ -235,9 +236,9 @@ class ExpertCache:
         Raises Fatal when the upload fails; the rows are misses again then.
         """
         with self.guard():
-            for row, slot in pairs:
+            for _, slot in pairs:
                 self.pending.pop(slot, None)
-                self.residency.promote(row, slot)
+            self.residency.promote_all(pairs)
             if ledger is not None:
                 ledger.drop(slot for _, slot in pairs)
             try:

@@ -21,7 +21,7 @@ DriverError when the driver refuses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
@@ -218,6 +218,11 @@ class Driver(Protocol):
 
         On a stream it is queued: `host` must not change before it has landed; the driver keeps it alive until then.
         """
+        ...
+
+    def copy_in_all(self, ranges: Iterable[tuple[int, np.ndarray]], stream: Stream) -> None:
+        """`copy_in` on a stream for each (address, bytes) in turn; the first that is refused is the last. One `copy_in`
+        after another, but with less done between them."""
         ...
 
     def copy_out(self, va: int, n: int) -> np.ndarray:

@@ -10,7 +10,7 @@ and may do either first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, TypeVar, cast
@@ -96,6 +96,10 @@ class FakeDriver:
         flips: list[Corrupt] = []
         args = (va, host.nbytes, -1 if stream is None else stream)
         self._call("copy_in", args, lambda: self._copy_in(va, host, stream, flips), flips)
+
+    def copy_in_all(self, ranges: Iterable[tuple[int, np.ndarray]], stream: Stream) -> None:
+        for va, host in ranges:
+            self.copy_in(va, host, stream)
 
     def copy_out(self, va: int, n: int) -> np.ndarray:
         return self._call("copy_out", (va, n), lambda: self._memory.read("copy_out", va, n))

@@ -9,7 +9,6 @@ from itertools import count
 
 from strata.memory.driver import Event, Stream
 
-
 Ranges = Sequence[tuple[int, int]]
 
 

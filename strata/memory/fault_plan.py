@@ -86,6 +86,7 @@ class FaultPlan:
 
     _rules: list[_Rule] = field(default_factory=list)
     _seen: Counter[str] = field(default_factory=Counter)
+    met: int = 0  # happenings that came about
 
     def at(self, number: int, what: Happening) -> None:
         """At the call of that number."""
@@ -115,4 +116,5 @@ class FaultPlan:
         met = [rule for rule in self._rules if rule.left > 0 and rule.applies(call, self._seen[call.name])]
         for rule in met:
             rule.left -= 1
+        self.met += len(met)
         return [rule.what for rule in met]

@@ -67,7 +67,7 @@ class Reclaimed(NamedTuple):
 
 @dataclass(frozen=True)
 class Loan:
-    """A loan that is out. first: its first slot; tail: its pieces; answer: what LEND answered; released: those bytes."""
+    """A loan that is out. first: its first slot; tail: its pieces; answer: what LEND answered; released: its bytes."""
 
     first: int
     tail: Tail

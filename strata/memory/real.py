@@ -10,7 +10,7 @@ import ctypes
 import weakref
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -109,6 +109,15 @@ class RealDriver:
         else:
             self._queued += 1
             self._streams[stream].append((self._queued, host))
+
+    def copy_in_all(self, ranges: Iterable[tuple[int, np.ndarray]], stream: Stream) -> None:
+        kept, call, copy = self._streams[stream], self.bindings.call_current, self._cuda.cuMemcpyHtoDAsync
+        with self.bindings.current("copy_in"):
+            for va, host in ranges:
+                if host.nbytes:
+                    self._queued += 1
+                    kept.append((self._queued, host))
+                    call("copy_in", copy, va, host_address("copy_in", host), host.nbytes, stream)
 
     def copy_out(self, va: int, n: int) -> np.ndarray:
         out = np.empty(n, np.uint8)

@@ -64,7 +64,7 @@ FLOORS = {
     "grow": 5,
 }
 #: And in how many different places loans began: (kind of slots, slots, bytes of a piece, first slot).
-LEAST_BOUNDARIES = 8
+LEAST_BOUNDARIES = 20
 
 
 class Traces(RuleBasedStateMachine):

@@ -240,12 +240,27 @@ def test_the_codes_that_lose_the_context_are_those_the_drivers_text_names() -> N
         "process of shutting down",
         "has been destroyed using",
     )
-    assert {code for code, text in texts.items() if any(end in text for end in ends)} == {
-        int(code) for code in STICKY - {Code.ECC_UNCORRECTABLE, Code.NVLINK_UNCORRECTABLE}
-    }
+    named = {code for code, text in texts.items() if any(end in text for end in ends)}
+    errors_of_memory = {Code.ECC_UNCORRECTABLE, Code.NVLINK_UNCORRECTABLE}
+    assert named == {int(code) for code in STICKY - errors_of_memory if int(code) in texts}
 
 
 def test_codes_have_the_drivers_names() -> None:
     real = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
-    for code in Code:
+    known = {int(member) for member in real.CUresult}
+    for code in (code for code in Code if code in known):  # an older version has fewer
         assert int(getattr(real.CUresult, f"CUDA_ERROR_{code.name}")) == code
+
+
+def test_many_copies_on_a_stream(driver: Any) -> None:
+    """Each lands at its address, in order; nothing is left of the host's arrays once they have."""
+    with mapped(driver) as (va, _, _):
+        stream = driver.stream()
+        parts = [octets(n, "many", n) for n in (100, 1, 57, 0)]
+        starts = [va, va + 40, va + 41, va + 10]
+        driver.copy_in_all(zip(starts, parts, strict=True), stream)
+        driver.wait_stream(stream)
+        expected = np.concatenate([parts[0][:40], parts[1], parts[2], parts[0][98:]])
+        assert np.array_equal(driver.copy_out(va, 100), expected)
+        with pytest.raises(TypeError, match="uint8"):
+            driver.copy_in_all([(va, np.zeros(3, np.int32))], stream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -221,7 +222,8 @@ def test_every_call_of_a_loan_may_fail(name: str, after: bool, monkeypatch: pyte
             return (CUresult.CUDA_ERROR_OUT_OF_MEMORY,) if now else answer
 
         setattr(cuda, name, fails)
-        for act in (lambda: loans.lend(1), loans.reclaim, loans.reclaim, lambda: loans.lend(1), loans.reclaim):
+        lend: Callable[[], object] = partial(loans.lend, 1)
+        for act in (lend, loans.reclaim, loans.reclaim, lend, loans.reclaim):
             with suppress(StrataError):
                 act()
             if cache.fatal is None:
