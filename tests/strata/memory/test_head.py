@@ -347,7 +347,7 @@ def test_closed_in_any_phase(fresh: int) -> None:
     if fresh:
         made.read(made.alias.enter(fresh))
     for part in (made.alias, made.head.arena, made.cache, made.alias):
-        part.close()  # type: ignore[attr-defined]
+        part.close()
     assert_nothing_left(made.driver)
     assert made.driver.misuse == []
     for call in (made.alias.leave, lambda: made.alias.enter(5)):
@@ -372,7 +372,7 @@ def test_whatever_breaks_off_a_change_of_phase_is_the_end(error: type[BaseExcept
             with pytest.raises(Fatal):
                 request()
         for part in (made.alias, made.head.arena, made.cache):
-            part.close()  # type: ignore[attr-defined]
+            part.close()
         assert_nothing_left(made.driver)
 
 

@@ -15,6 +15,7 @@ from strata.memory.output_head import Head
 from strata.memory.residency import Residency
 from strata.memory.verification import Verified
 from validation.memory import machine
+from validation.memory.model import REFUSED
 
 TRACES, LENGTH, SEED = 25, 50, 7
 SHRINK = Growth.shrink
@@ -55,7 +56,7 @@ def test_an_error_is_no_refusal() -> None:
         raise StrataError("not an answer")
 
     with pytest.raises(StrataError, match="not an answer"):
-        state._same("LEND", broken, machine.REFUSED)
+        state._same("LEND", broken, REFUSED)
 
 
 def one_row_late(self: ExpertCache, pairs: list[tuple[int, int]], ledger: object = None) -> None:
