@@ -20,7 +20,8 @@ class Switch:
     """One row. kind: `flag` (0 or 1), `number` (a whole number of a range) or `choice` (one of some words).
 
     allowed: the words of a flag or a choice; the lowest and the highest number of a range. default: what absence
-    means. operation: whose path it concerns. works: False while that operation does not exist.
+    means. operation: whose path it concerns. works: False while that operation does not exist. otherwise: what a bad
+    value counts as, empty: as absent. A safeguard that is asked for in the wrong word is better on than off.
     """
 
     name: str
@@ -30,12 +31,18 @@ class Switch:
     meaning: str
     operation: str
     works: bool = True
+    otherwise: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS or not self.allowed or not self.name.startswith(PREFIX):
             raise ValueError(f"switch {self.name!r}, kind {self.kind!r}: expected a {PREFIX} name and one of {KINDS}")
         if self.kind == "number" and not (len(self.allowed) == 2 and int(self.allowed[0]) <= int(self.allowed[1])):
             raise ValueError(f"switch {self.name!r}: a number's range is {self.allowed}, expected lowest and highest")
+
+        if self.otherwise and not self.takes(self.otherwise):
+            raise ValueError(
+                f"switch {self.name!r}: a bad value counts as {self.otherwise!r}, expected {self.expected}"
+            )
 
     @property
     def expected(self) -> str:
@@ -197,8 +204,9 @@ _ROWS = (
         "flag",
         ("0", "1"),
         "0",
-        "1: RECLAIM compares every byte of every slot with the host before a row names it again.",
+        "1: slots that come back from a loan are compared with the host in every byte before a row names them again.",
         "expert_cache",
+        otherwise="1",
     ),
 )
 
@@ -229,8 +237,8 @@ class Switches:
 def read(environ: Mapping[str, str], table: Mapping[str, Switch] = SWITCHES) -> Switches:
     """The switches of an environment, and what is wrong with it.
 
-    An empty value is the same as none. A bad value counts as absent and is reported, as is an unknown STRATA_* name
-    and a switch that has no effect yet. Never raises.
+    An empty value is the same as none. A bad value counts as absent, or as the switch's `otherwise`, and is reported,
+    as is an unknown STRATA_* name and a switch that has no effect yet. Never raises.
     """
     values: dict[str, str] = {}
     problems: list[str] = []
@@ -242,7 +250,11 @@ def read(environ: Mapping[str, str], table: Mapping[str, Switch] = SWITCHES) -> 
         elif value == "":
             continue
         elif not switch.takes(value):
-            problems.append(f"{name}={_shown(value)}: expected {switch.expected}; counts as absent")
+            if switch.otherwise:
+                values[name] = switch.otherwise
+            problems.append(
+                f"{name}={_shown(value)}: expected {switch.expected}; counts as {switch.otherwise or 'absent'}"
+            )
         else:
             values[name] = value
             if not switch.works and value != switch.default:

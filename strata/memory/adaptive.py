@@ -95,7 +95,7 @@ class AdaptiveTier:
         return [] if self.windows % self.pace.every else self.begin()
 
     def begin(self) -> list[Swap]:
-        """Decide a round and begin its swaps: demote, upload, and only then queue the copies. Raises Fatal.
+        """Decide a round and begin its swaps: rest, demote, upload, and only then queue the copies. Raises Fatal.
 
         Nothing while swaps are on their way.
         """
@@ -107,17 +107,18 @@ class AdaptiveTier:
             swaps = decide(self.usage, residency.host != MISS, barred, geometry.experts, self.pace)
             self.usage *= self.pace.decay
             if swaps:
+                self.cache.rest()  # a window that is still queued reads the table, and the slots it names there
                 pairs = [(swap.incoming, residency.demote(swap.outgoing)) for swap in swaps]
                 residency.upload()
-                self._landing = pairs
                 self.cache.write(pairs)
+                self._landing = pairs  # only now: what has not been queued must never land
             return swaps
 
     def apply_pending(self) -> None:
-        """Wait for the copies, promote their rows and upload; nothing when there are none. Raises Fatal."""
+        """Wait for the copies and for windows, promote the rows and upload; nothing without swaps. Raises Fatal."""
         with self.cache.guard():
             if self._landing:
-                self.cache.wait()
+                self.cache.rest()
                 landed, self._landing = self._landing, []
                 self.cache.promote(landed)
 

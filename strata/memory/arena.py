@@ -45,7 +45,7 @@ class Grown(NamedTuple):
 class Arena:
     """A range of `total` bytes in pieces of `piece` bytes; `open_arena` makes one with every piece mapped.
 
-    zombies: handles whose release failed and which may still hold memory, with their bytes.
+    What an interrupt left between two calls is found again by `close`, which may be repeated when it was interrupted.
     """
 
     def __init__(self, driver: Driver, total: int, piece: int, elastic: bool = True) -> None:
@@ -58,10 +58,9 @@ class Arena:
         self.starts = [sum(self.sizes[:k]) for k in range(len(self.sizes))]
         self.reserved = sum(self.sizes)
         self.elastic = elastic
-        self.zombies: list[tuple[int, int]] = []
         self._handles: list[int] = []
         self._unknown: list[tuple[int, int, int]] = []  # pieces that may or may not be mapped: address, size, handle
-        self._open = True
+        self._open = self._reserved = True
         self.base = driver.reserve(self.reserved)
 
     @property
@@ -77,6 +76,11 @@ class Arena:
     def handles(self) -> tuple[int, ...]:
         """The handles of the mapped pieces, in their order."""
         return tuple(self._handles)
+
+    @property
+    def zombies(self) -> list[tuple[int, int]]:
+        """Handles whose release failed and which may still hold memory, with their bytes."""
+        return self.driver.unreleased.of(self)
 
     @property
     def held(self) -> set[int]:
@@ -151,18 +155,15 @@ class Arena:
         if last < self.pieces:
             with fatal_if_refused("synchronize before the unmap of pieces"):
                 self.driver.synchronize()
-        try:
-            while self.pieces > last:
-                try:
-                    lifted.insert(0, self._unmap_last()[0])
-                except DriverError:
-                    with fatal_if_refused("mapping pieces back after a refused unmap"):
-                        self.put_back(lifted)
-                    raise
-        except Fatal:
-            sizes = self.sizes[self.pieces :]
-            self.zombies += [pair for pair in zip(lifted, sizes, strict=False) if pair[0] not in self.held]
-            raise
+        while self.pieces > last:
+            try:
+                lifted.insert(0, self._unmap_last()[0])
+            except DriverError:
+                with fatal_if_refused("mapping pieces back after a refused unmap"):
+                    self.put_back(lifted)
+                raise
+        for handle in lifted:  # until now `close` would have released them
+            self.driver.unreleased.strike(handle)
         return lifted
 
     def put_back(self, lifted: list[int]) -> None:
@@ -178,7 +179,7 @@ class Arena:
             except DriverError:
                 with fatal_if_refused("unmapping pieces after a refused map"):
                     while self.pieces > before:
-                        self._unmap_last()
+                        self.driver.unreleased.strike(self._unmap_last()[0])
                 raise
 
     def retry_zombies(self) -> int:
@@ -186,8 +187,7 @@ class Arena:
 
         One that the driver does not know is gone: the release that reported a failure had its effect.
         """
-        waiting, self.zombies = self.zombies, []
-        return sum(size for handle, size in waiting if self._release(handle, size, again=True))
+        return sum(size for handle, size in self.zombies if self._release(handle, size, again=True))
 
     def close(self) -> None:
         """Unmap and release everything and free the range. Raises StrataError when something could not be given back.
@@ -195,23 +195,28 @@ class Arena:
         A call that fails is tried once more: it may have had no effect, and answers INVALID_VALUE when it had one.
         Raises Fatal when the context is lost.
         """
-        if not self._open:
+        if not self._reserved:
             return
         self._open = False
         left: list[str] = []
+        kept = self.driver.unreleased
         released = {handle for handle, _ in self.zombies}
         self._attempt(self.driver.synchronize, left)
-        for va, size, handle in self._unknown:
+        while self._unknown:
+            va, size, handle = self._unknown[-1]
             self._attempt(partial(self.driver.unmap, va, size), left, again=True)
-            self.zombies.append((handle, size))
+            kept.keep(self, handle, size)
+            self._unknown.pop()
         while self._handles:
-            handle, k = self._handles.pop(), len(self._handles)
+            handle, k = self._handles[-1], len(self._handles) - 1
             self._attempt(partial(self.driver.unmap, self.base + self.starts[k], self.sizes[k]), left)
-            self.zombies.append((handle, self.sizes[k]))
+            kept.keep(self, handle, self.sizes[k])
+            self._handles.pop()
         for handle, _ in self.zombies:
             self._attempt(partial(self.driver.release, handle), left, again=handle in released)
-        self.zombies.clear()
+            kept.strike(handle)
         self._attempt(partial(self.driver.address_free, self.base, self.reserved), left)
+        self._reserved = False
         if left:
             raise StrataError(f"arena: closed, but {'; '.join(left)}")
 
@@ -233,11 +238,20 @@ class Arena:
             raise StrataError(f"arena: cannot {what}, it is {'not made of pieces' if self._open else 'closed'}")
 
     def _unmap_last(self) -> tuple[int, int]:
-        """(handle, size) of the last mapped piece, unmapped. Raises DriverError when it is still mapped."""
+        """(handle, size) of the last mapped piece, unmapped and in the book of unreleased handles until the caller
+        strikes it out. Raises DriverError when it is still mapped."""
         k = self.pieces - 1
         handle, size = self._handles[k], self.sizes[k]
-        unmap_piece(self.driver, self.base + self.starts[k], size, handle)
+        self._unknown.append((self.base + self.starts[k], size, handle))
         self._handles.pop()
+        try:
+            unmap_piece(self.driver, self.base + self.starts[k], size, handle)
+        except DriverError:
+            self._handles.append(handle)
+            self._unknown.pop()
+            raise
+        self.driver.unreleased.keep(self, handle, size)
+        self._unknown.pop()
         return handle, size
 
     def _map_next(self, handle: int) -> None:
@@ -249,19 +263,20 @@ class Arena:
         except DriverError:
             self._unknown.pop()
             raise
-        self._unknown.pop()
         self._handles.append(handle)
+        self._unknown.pop()
+        self.driver.unreleased.strike(handle)
 
     def _release(self, handle: int, size: int, again: bool = False) -> bool:
         """again: it failed before."""
+        self.driver.unreleased.keep(self, handle, size)
         try:
             self.driver.release(handle)
         except DriverError as error:
-            if again and error.code == Code.INVALID_VALUE:
-                return True
-            self.zombies.append((handle, size))
-            end_if_lost(error, "release of a piece")
-            return False
+            if not again or error.code != Code.INVALID_VALUE:
+                end_if_lost(error, "release of a piece")
+                return False
+        self.driver.unreleased.strike(handle)
         return True
 
 
@@ -272,9 +287,16 @@ def open_arena(driver: Driver, total: int, piece: int, elastic: bool = True) -> 
     pieces are not multiples of the granularity.
     """
     arena = Arena(driver, total, piece, elastic=True)
-    refusal = arena.grow(total).refusal
-    if refusal is not None:
+    try:
+        refusal = arena.grow(total).refusal
+        if refusal is not None:
+            raise refusal
+    except Fatal as fatal:
+        if not fatal.lost:
+            arena.close()
+        raise
+    except BaseException:
         arena.close()
-        raise refusal
+        raise
     arena.elastic = elastic
     return arena

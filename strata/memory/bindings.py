@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -33,7 +34,6 @@ class Bindings:
             raise ExecutorUnavailable(f"device {device}: this machine has {found.devices}, counted from 0")
         self.card = Card(self.cupy, device)  # makes the primary context
         self.device = device
-        self._bound = threading.local()
         (self._context,) = self._take("open", self.cuda.cuDevicePrimaryCtxRetain(device))
 
     def call(self, name: str, function: Any, *args: Any) -> Any:
@@ -41,13 +41,39 @@ class Bindings:
 
         name: of the method for messages. Raises DriverError when the driver answers anything but success.
         """
-        if getattr(self._bound, "context", None) is None:  # a context is current for each thread by itself
-            self._take(name, self.cuda.cuCtxSetCurrent(self._context))
-            self._bound.context = self._context
-        values = self._take(name, function(*args))
-        if len(values) == 1:
-            return values[0]
-        return values or None
+        now = self.cuda.cuCtxGetCurrent()
+        if now[0] == 0 and int(now[1]) == self._number:
+            return self.call_current(name, function, *args)
+        with self.current(name):
+            return self.call_current(name, function, *args)
+
+    def call_current(self, name: str, function: Any, *args: Any) -> Any:
+        """As `call`, inside `current`: for many calls in a row."""
+        answer = function(*args)
+        if answer[0] != 0 or len(answer) > 2:
+            return self._take(name, answer)
+        return answer[1] if len(answer) == 2 else None
+
+    @contextmanager
+    def current(self, name: str) -> Iterator[None]:
+        """Inside, the device's context is this thread's; afterwards it is again the one that was.
+
+        A context is current for each thread by itself, and CuPy makes another one current whenever it changes device,
+        so it is asked for every time. Raises DriverError.
+        """
+        (now,) = self._take(name, self.cuda.cuCtxGetCurrent())
+        if int(now) == self._number:
+            yield
+            return
+        self._take(name, self.cuda.cuCtxPushCurrent(self._context))
+        try:
+            yield
+        finally:
+            self.cuda.cuCtxPopCurrent()
+
+    @property
+    def _number(self) -> int:
+        return int(self._context)
 
     def attribute(self, attribute: Any) -> int:
         """A number that the device has."""

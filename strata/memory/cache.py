@@ -1,7 +1,8 @@
 """The expert cache: slots in an arena, the residency table that names them, and the only code that writes to either.
 
-Every change keeps one order: demote and upload, then overwrite or unmap; copy, wait, verify, then promote and upload.
-So at every moment a row that names a slot tells the truth, and whoever computes a miss takes its bytes from the host.
+Every change keeps one order: rest, demote and upload, then overwrite or unmap; rest, copy, wait, verify, then promote
+and upload. So at every moment a row that names a slot tells the truth, and whoever computes a miss takes its bytes from
+the host.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from strata.memory.residency import MISS, Residency
 from strata.memory.slot_view import SlotView
 from strata.memory.slots import Slots
 from strata.memory.source import ExpertSource
-from strata.memory.verification import Verified, sample, verify
+from strata.memory.verification import Verified, ranges, sample, verify
 
 
 class ExpertCache:
@@ -41,7 +42,7 @@ class ExpertCache:
         self.arena: Arena = open_arena(driver, slots.nbytes, piece)
         try:
             self.residency = Residency(driver, self.geometry.rows, len(slots))
-        except StrataError:
+        except BaseException:
             self.arena.close()
             raise
         self.base, self.off = self.arena.base, slots.off.copy()
@@ -51,15 +52,31 @@ class ExpertCache:
         self.landings: list[Callable[[], None]] = []
         self.fatal: Fatal | None = None
 
+    def end_if_fatal(self, error: BaseException) -> Fatal | None:
+        """What an error that left a change means: a fatal end, remembered from here on, or None, and all goes on.
+
+        An answer (Refused, or any StrataError but Fatal) leaves everything true. Anything else, an interrupt or want of
+        memory on the host, came between two steps of a change, and which of them were made is unknown.
+        """
+        if isinstance(error, StrataError) and not isinstance(error, Fatal):
+            return None
+        if isinstance(error, Fatal):
+            fatal = error
+        else:
+            fatal = Fatal(f"{type(error).__name__} in the middle of a change: {error}")
+            fatal.__cause__ = error
+        self.fatal = self.fatal or fatal
+        return self.fatal
+
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Around every change: refuses after a fatal end, and remembers one."""
+        """Around every change: refuses after a fatal end, and remembers one; what ends it is raised as it is."""
         if self.fatal is not None:
             raise Fatal(f"the cache has ended: {self.fatal}") from self.fatal.__cause__
         try:
             yield
-        except Fatal as fatal:
-            self.fatal = self.fatal or fatal
+        except BaseException as error:
+            self.end_if_fatal(error)
             raise
 
     def ledger(self, name: str, exclusive: bool = True) -> Ledger:
@@ -110,6 +127,15 @@ class ExpertCache:
             return self.source.blob(row)
         return self.driver.copy_out(self.arena.address(int(self.slots.off[slot])), self.geometry.blob(row))
 
+    def rest(self) -> None:
+        """Wait for every reader of the table and of slots, before either changes: a queued window reads what it finds.
+        Copies that are queued have landed then, too.
+
+        Nobody says which streams windows are queued on, so the card is waited for. Raises Fatal.
+        """
+        with self.guard(), fatal_if_refused("synchronize before the residency table changes"):
+            self.driver.synchronize()
+
     def land(self) -> None:
         """Let every copy arrive that somebody has queued, and its row be promoted. Raises Fatal."""
         with self.guard():
@@ -128,15 +154,18 @@ class ExpertCache:
             if self.residency.slot(row) != MISS or self.owned(row) or not self.source.has(row):
                 return MISS
             pairs = self.admission.assign([row], self.free_slots())
+            if not pairs:
+                return MISS
             self.install(pairs)
-            return pairs[0][1] if pairs else MISS
+            return pairs[0][1]
 
     def take(self, ledger: Ledger, first: int, stop: int | None = None) -> int:
-        """The rows of slots first .. stop - 1 become misses and join the ledger, then the table is uploaded.
+        """At rest, the rows of slots first .. stop - 1 become misses and join the ledger; the table is uploaded.
 
-        Returns how many. Raises Fatal when the upload fails.
+        Nothing queued before this reads those slots any more. Returns how many. Raises Fatal when the upload fails.
         """
         with self.guard():
+            self.rest()
             pairs = self.residency.resident(first, stop)
             ledger.add(pairs)
             if ledger.exclusive:
@@ -162,35 +191,38 @@ class ExpertCache:
         check: Sequence[tuple[int, int]] = (),
         ledger: Ledger | None = None,
     ) -> Verified:
-        """Fill slots nobody names, wait, verify `check`, promote all of `pairs` and upload. Raises Fatal."""
+        """At rest, fill slots nobody names, wait, verify `check`, promote all of `pairs` and upload. Raises Fatal."""
         with self.guard():
+            self.rest()
             self.write(pairs)
+            compared = ranges(self.arena, self.slots, self.source, check)  # while the copies run
             self.wait()
-            verified = verify(self.arena, self.slots, self.source, check, len(pairs))
+            verified = verify(self.arena, self.slots, self.source, check, len(pairs), compared)
             self.promote(pairs, ledger)
             return verified
 
     def write(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Queue the copies of experts into slots that no row names; `wait` for them.
 
-        Raises StrataError for a slot that is named, not mapped or not made for the expert, Fatal for a refused copy.
+        Raises StrataError, with nothing queued, for a slot that is named, not mapped or not made for the expert, and
+        for an expert that the host does not hold; Fatal for a refused copy.
         """
         with self.guard():
             usable = self.usable_slots()
+            named = self.residency.by_slot.tolist()
             for row, slot in pairs:
                 layer, expert = self.geometry.expert(row)
-                if slot >= usable or self.residency.row(slot) != MISS or slot in self.pending:
+                if slot >= usable or named[slot] != MISS or slot in self.pending:
                     raise StrataError(f"slot {slot}: expected a free one of the {usable} that are mapped")
                 if not self.slots.takes(slot, layer, self.geometry.blobs[layer]):
                     size = self.slots.size(slot)
                     raise StrataError(f"slot {slot} of {size} bytes does not take expert {layer, expert}")
-            for row, slot in pairs:
-                self.pending[slot] = row
-                self.stamps[slot] += 1
-                with fatal_if_refused(f"copy into slot {slot}, what it holds is unknown"):
-                    self.driver.copy_in(
-                        self.arena.address(int(self.slots.off[slot])), self.source.blob(row), self.stream
-                    )
+            copies = ranges(self.arena, self.slots, self.source, pairs)
+            slots = [slot for _, slot in pairs]
+            self.pending |= {slot: row for row, slot in pairs}
+            self.stamps[slots] += 1
+            with fatal_if_refused("copy into a slot, what it holds is unknown"):
+                self.driver.copy_in_all(copies, self.stream)
 
     def wait(self) -> None:
         """Wait for every copy that was queued by `write`. Raises Fatal."""
@@ -200,14 +232,14 @@ class ExpertCache:
                     self.driver.wait_stream(self.stream)
 
     def promote(self, pairs: Sequence[tuple[int, int]], ledger: Ledger | None = None) -> None:
-        """Rows name slots that hold their bytes, and leave the ledger; then the table is uploaded.
+        """Rows name slots that hold their bytes, and leave the ledger; then the table is uploaded. Nobody reads it now.
 
         Raises Fatal when the upload fails; the rows are misses again then.
         """
         with self.guard():
-            for row, slot in pairs:
+            for _, slot in pairs:
                 self.pending.pop(slot, None)
-                self.residency.promote(row, slot)
+            self.residency.promote_all(pairs)
             if ledger is not None:
                 ledger.drop(slot for _, slot in pairs)
             try:

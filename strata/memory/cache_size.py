@@ -45,12 +45,14 @@ def cache_size(
     reserve_mib: int | None = None,
     prompt_slots: int = 0,
     prompt_bytes: int = 0,
+    granularity: int = 1,
 ) -> CacheSize:
     """Slots of a cache in `free` bytes.
 
     later: bytes that are allocated after the cache (draft head, logits, verifier); rows: experts of the profile, at
     most so many slots; reserve_mib: None for the default, which alone a small card may lower; prompt_slots: slots that
-    the smallest prompt chunk borrows, 0 when the prompt path owns `prompt_bytes`. Raises StrataError for negative
+    the smallest prompt chunk borrows, 0 when the prompt path owns `prompt_bytes`; granularity: bytes that memory is
+    mapped in, so that the slots' rounding up does not come out of the reserve. Raises StrataError for negative
     sizes.
     """
     if min(free, later, rows, prompt_slots, prompt_bytes) < 0 or max_blob < 1 or (reserve_mib or 0) < 0:
@@ -61,11 +63,11 @@ def cache_size(
     reserve = RESERVE_MIB if reserve_mib is None else reserve_mib
 
     def slots(mib: int) -> int:
-        return max(0, min(rows, (free - mib * MiB - prompt_bytes - later) // max_blob))
+        return max(0, min(rows, (free - mib * MiB - prompt_bytes - later) // granularity * granularity // max_blob))
 
     least = min(rows, prompt_slots + KEEP_SLOTS if prompt_slots else 1)
     if reserve_mib is None and slots(reserve) < least:
-        left = (free - prompt_bytes - later - least * max_blob) // MiB
+        left = (free - prompt_bytes - later - roundup(least * max_blob, granularity)) // MiB
         if LEAST_RESERVE_MIB <= left < reserve:
             return CacheSize(slots(left), left, True)
     return CacheSize(slots(reserve), reserve, False)

@@ -21,7 +21,7 @@ DriverError when the driver refuses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
@@ -29,6 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from strata.executors.base import StrataError
+from strata.memory.unreleased import Unreleased
 
 
 class Code(IntEnum):
@@ -39,16 +40,51 @@ class Code(IntEnum):
     NOT_INITIALIZED = 3
     DEINITIALIZED = 4
     ECC_UNCORRECTABLE = 214
+    NVLINK_UNCORRECTABLE = 220
+    CONTAINED = 226
     ILLEGAL_ADDRESS = 700
+    LAUNCH_TIMEOUT = 702
+    CONTEXT_IS_DESTROYED = 709
+    ASSERT = 710
+    HARDWARE_STACK_ERROR = 714
+    ILLEGAL_INSTRUCTION = 715
+    MISALIGNED_ADDRESS = 716
+    INVALID_ADDRESS_SPACE = 717
+    INVALID_PC = 718
     LAUNCH_FAILED = 719
+    TENSOR_MEMORY_LEAK = 721
     NOT_PERMITTED = 800
     NOT_SUPPORTED = 801
+    MPS_CLIENT_TERMINATED = 810
     STREAM_CAPTURE_UNSUPPORTED = 900
+    EXTERNAL_DEVICE = 911
     UNKNOWN = 999
 
 
-#: After one of these the context answers nothing else: the process must end.
-STICKY = frozenset((Code.ECC_UNCORRECTABLE, Code.ILLEGAL_ADDRESS, Code.LAUNCH_FAILED))
+#: After one of these the context answers nothing else: the process must end. They are those of which the driver's text
+#: says that the process must be ended and started again, an uncorrectable memory error, and a context or a driver that
+#: has gone already.
+STICKY = frozenset(
+    (
+        Code.DEINITIALIZED,
+        Code.ECC_UNCORRECTABLE,
+        Code.NVLINK_UNCORRECTABLE,
+        Code.CONTAINED,
+        Code.ILLEGAL_ADDRESS,
+        Code.LAUNCH_TIMEOUT,
+        Code.CONTEXT_IS_DESTROYED,
+        Code.ASSERT,
+        Code.HARDWARE_STACK_ERROR,
+        Code.ILLEGAL_INSTRUCTION,
+        Code.MISALIGNED_ADDRESS,
+        Code.INVALID_ADDRESS_SPACE,
+        Code.INVALID_PC,
+        Code.LAUNCH_FAILED,
+        Code.TENSOR_MEMORY_LEAK,
+        Code.MPS_CLIENT_TERMINATED,
+        Code.EXTERNAL_DEVICE,
+    )
+)
 
 
 class DriverError(StrataError):
@@ -110,7 +146,10 @@ class View(Protocol):
         ...
 
     def array(self) -> Any:
-        """The bytes as a uint8 array of the driver's kind. Raises StaleView once a mapping below it has ended."""
+        """The bytes as a uint8 array of the driver's kind. Raises StaleView once a mapping below it has ended.
+
+        The array does not raise: it is for use at once, and whoever needs the bytes later asks the view again.
+        """
         ...
 
 
@@ -126,7 +165,9 @@ class Graph(Protocol):
 
 
 class Driver(Protocol):
-    """One card as one process sees it."""
+    """One card as one process sees it. unreleased: handles whose release failed; `create` strikes out what it makes."""
+
+    unreleased: Unreleased
 
     def supported(self) -> bool:
         """Whether the card has virtual memory calls. Never raises."""
@@ -177,6 +218,11 @@ class Driver(Protocol):
 
         On a stream it is queued: `host` must not change before it has landed; the driver keeps it alive until then.
         """
+        ...
+
+    def copy_in_all(self, ranges: Iterable[tuple[int, np.ndarray]], stream: Stream) -> None:
+        """`copy_in` on a stream for each (address, bytes) in turn; the first that is refused is the last. One `copy_in`
+        after another, but with less done between them."""
         ...
 
     def copy_out(self, va: int, n: int) -> np.ndarray:

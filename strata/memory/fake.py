@@ -3,12 +3,14 @@
 What it does at its worst, so that tests need no luck: queued copies land only when somebody waits for them, and read
 the host's bytes only then; new memory holds 0xA5; a blocking call waits for no stream; an access to memory that is not
 mapped or has no access, and an unmap below queued work, lose the context, which then answers ILLEGAL_ADDRESS for good.
-`misuse` lists every rule that a caller broke, also when it took the error and went on.
+`misuse` lists every rule that a caller broke, also when it took the error and went on. A write below queued work of
+another stream, or a kernel queued to read what another stream has yet to write, is such a rule: the card says nothing
+and may do either first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, TypeVar, cast
@@ -18,8 +20,9 @@ import numpy as np
 from strata.memory.driver import STICKY, Code, Compared, DriverError, Event, Stream, host_address
 from strata.memory.fake_card import POISON, FakeCard
 from strata.memory.fake_memory import FakeMemory
-from strata.memory.fake_queues import FakeQueues, Work
-from strata.memory.fault_plan import Call, Corrupt, Elsewhere, Fail, FaultPlan, Meanwhile, Report
+from strata.memory.fake_queues import FakeQueues, Ranges, Work
+from strata.memory.fault_plan import Call, Corrupt, Elsewhere, Fail, FaultPlan, Interrupt, Meanwhile, Report
+from strata.memory.unreleased import Unreleased
 from strata.memory.views import MappedView
 
 __all__ = ["POISON", "FakeCard", "FakeDriver", "FakeGraph", "FaultPlan"]
@@ -47,6 +50,7 @@ class FakeDriver:
         self.card = FakeCard(8 << 30) if card is None else card
         self.plan = FaultPlan() if plan is None else plan
         self.log: list[Call] = []
+        self.unreleased = Unreleased()
         self._vmm = vmm
         self._queues = FakeQueues()
         self._memory = FakeMemory(self.card, granularity, self._queues.touches)
@@ -68,7 +72,9 @@ class FakeDriver:
         self._call("address_free", (va, size), lambda: self._memory.address_free(va, size))
 
     def create(self, size: int) -> int:
-        return self._call("create", (size,), lambda: self._memory.create(size))
+        handle = self._call("create", (size,), lambda: self._memory.create(size))
+        self.unreleased.strike(handle)
+        return handle
 
     def release(self, handle: int) -> None:
         self._call("release", (handle,), lambda: self._memory.release(handle))
@@ -91,11 +97,15 @@ class FakeDriver:
         args = (va, host.nbytes, -1 if stream is None else stream)
         self._call("copy_in", args, lambda: self._copy_in(va, host, stream, flips), flips)
 
+    def copy_in_all(self, ranges: Iterable[tuple[int, np.ndarray]], stream: Stream) -> None:
+        for va, host in ranges:
+            self.copy_in(va, host, stream)
+
     def copy_out(self, va: int, n: int) -> np.ndarray:
         return self._call("copy_out", (va, n), lambda: self._memory.read("copy_out", va, n))
 
     def fill(self, va: int, byte: int, n: int) -> None:
-        self._call("fill", (va, byte, n), lambda: self._memory.write("fill", va, np.full(n, byte, np.uint8)))
+        self._call("fill", (va, byte, n), lambda: self._fill(va, byte, n))
 
     def compare(self, va: int, host: np.ndarray) -> Compared:
         host_address("compare", host)
@@ -167,7 +177,8 @@ class FakeDriver:
             for va, n in writes:
                 self._memory.write("kernel", va, ~self._memory.read("kernel", va, n))
 
-        self._queues.enqueue(stream, Work((*reads, *writes), run))
+        self._no_race("kernel", stream, reads, writes)
+        self._queues.enqueue(stream, Work((*reads, *writes), run, tuple(writes)))
 
     def capture(self, ranges: Sequence[tuple[int, int]]) -> FakeGraph:
         """Captured work that reads ranges (address, bytes)."""
@@ -178,6 +189,15 @@ class FakeDriver:
         return self._call(
             "launch", (len(ranges),), lambda: np.concatenate([self._memory.read("launch", va, n) for va, n in ranges])
         )
+
+    def _no_race(self, name: str, stream: Stream | None, reads: Ranges, writes: Ranges) -> None:
+        met = self._queues.race(stream, reads, writes)
+        if met is not None:
+            self._memory.misuse.append(f"{name}: queued work of another stream meets {met[0]:#x}, {met[1]} bytes")
+
+    def _fill(self, va: int, byte: int, n: int) -> None:
+        self._no_race("fill", None, [], [(va, n)])
+        self._memory.write("fill", va, np.full(n, byte, np.uint8))
 
     def peek(self, va: int, n: int) -> np.ndarray:
         """Bytes at mapped addresses, without a call: also of a context that is lost."""
@@ -203,7 +223,7 @@ class FakeDriver:
                 happening.act()
             elif isinstance(happening, Corrupt) and flips is not None:
                 flips.append(happening)
-        fail = next((happening for happening in happenings if isinstance(happening, Fail)), None)
+        fail = next((happening for happening in happenings if isinstance(happening, Fail | Interrupt)), None)
         try:
             if self.lost:
                 raise DriverError(name, Code.ILLEGAL_ADDRESS, self.lost)
@@ -215,6 +235,9 @@ class FakeDriver:
         except DriverError as error:
             self.log.append(call._replace(error=error.code))
             raise
+        except BaseException:
+            self.log.append(call)
+            raise
         for happening in happenings:
             if isinstance(happening, Report):
                 result = (happening.free, result[1])
@@ -223,9 +246,11 @@ class FakeDriver:
         self.log.append(call)
         return cast(T, result)
 
-    def _refusal(self, name: str, args: tuple[int, ...], fail: Fail) -> DriverError:
+    def _refusal(self, name: str, args: tuple[int, ...], fail: Fail | Interrupt) -> BaseException:
         if name in ("map", "unmap", "set_access", "release", "address_free"):
             self._memory.doubtful.add(args[0])
+        if isinstance(fail, Interrupt):
+            return fail.error
         if fail.code in STICKY:
             self._memory.lost = f"{name} was made to fail"
         return DriverError(name, fail.code)
@@ -237,11 +262,12 @@ class FakeDriver:
                 arrived[fault.offset % max(arrived.size, 1)] ^= fault.flip
             self._memory.write("copy_in", va, arrived)
 
+        self._no_race("copy_in", stream, [], [(va, host.nbytes)])
         if stream is None:
             land()
         else:
             list(self._memory.spans("copy_in", va, host.nbytes))
-            self._queues.enqueue(stream, Work(((va, host.nbytes),), land))
+            self._queues.enqueue(stream, Work(((va, host.nbytes),), land, ((va, host.nbytes),)))
 
     def _compare(self, ranges: Sequence[tuple[int, np.ndarray]]) -> Compared:
         compared, first = 0, Compared(0)

@@ -2,7 +2,8 @@
 
 Several fake drivers (processes) may share one. `wddm` makes it behave as Windows drivers do: memory beyond the card
 can be created, and is then paged, which `ever_paged` remembers; and the free figure is too high by up to `optimism`
-bytes as long as memory that was created has not been written.
+bytes as long as memory that was created has not been written. The number of a handle that is gone is given out again,
+the latest first.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class FakeCard:
     tenants: dict[str, int] = field(default_factory=dict)
     ever_paged: int = 0
     _numbers: count[int] = field(default_factory=lambda: count(1))
+    _freed: list[int] = field(default_factory=list)
 
     @property
     def used(self) -> int:
@@ -63,7 +65,7 @@ class FakeCard:
         """A new handle, None when the card has no room."""
         if self.used + size > self.total and not self.wddm:
             return None
-        handle = next(self._numbers)
+        handle = self._freed.pop() if self._freed else next(self._numbers)
         self.physical[handle] = Physical(size)
         self.ever_paged = max(self.ever_paged, self.used - self.total)
         return handle
@@ -73,6 +75,7 @@ class FakeCard:
         memory = self.physical[handle]
         if memory.references <= 0 and memory.maps <= 0:
             del self.physical[handle]
+            self._freed.append(handle)
 
     def take(self, tenant: str, size: int) -> bool:
         """Another process takes memory; False when the card has no room for it."""

@@ -79,6 +79,7 @@ class FakeMemory:
             free = self.card.total - self.card.used
             raise DriverError("create", Code.OUT_OF_MEMORY, f"{size} bytes, {free} are free")
         self.handles.add(handle)
+        self.doubtful.discard(handle)
         return handle
 
     def release(self, handle: int) -> None:

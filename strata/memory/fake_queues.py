@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from strata.memory.driver import Event, Stream
 
+Ranges = Sequence[tuple[int, int]]
+
+
+def _meet(mine: Ranges, others: Ranges) -> tuple[int, int] | None:
+    """The first of my (address, bytes) that has an address in common with another's."""
+    for va, size in mine:
+        if any(first < va + size and va < first + n for first, n in others):
+            return va, size
+    return None
+
 
 @dataclass
 class Work:
-    """Queued work. ranges: (address, bytes) that it touches; run: does it."""
+    """Queued work. ranges: (address, bytes) that it touches; run: does it; writes: those of the ranges it writes to."""
 
     ranges: tuple[tuple[int, int], ...]
     run: Callable[[], None]
+    writes: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass
@@ -72,12 +83,20 @@ class FakeQueues:
 
     def touches(self, va: int, size: int) -> bool:
         """Whether work that has not been done touches va .. va + size - 1."""
-        return any(
-            first < va + size and va < first + n
-            for queue in self._queues.values()
-            for work in queue.waiting
-            for first, n in work.ranges
-        )
+        return any(_meet([(va, size)], work.ranges) for queue in self._queues.values() for work in queue.waiting)
+
+    def race(self, stream: Stream | None, reads: Ranges, writes: Ranges) -> tuple[int, int] | None:
+        """Where work of another stream, still queued, meets a range that is written now, or writes one that is read.
+
+        Nothing says which of the two comes first. stream: of the new work; None for a blocking call, which waits for no
+        stream.
+        """
+        for other, queue in self._queues.items():
+            for work in queue.waiting if other != stream else ():
+                found = _meet(writes, work.ranges) or _meet(reads, work.writes)
+                if found:
+                    return found
+        return None
 
     def clear(self) -> None:
         self._queues.clear()

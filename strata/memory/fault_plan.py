@@ -1,7 +1,7 @@
 """What goes wrong in a fake driver, and when.
 
 A plan is a list of rules. Each names a call (by its number, by its name and occurrence, or by a predicate) and what
-happens there: `Fail`, `Corrupt`, `Report`, `Elsewhere` or `Meanwhile`. Calls and occurrences count from 1.
+happens there: `Fail`, `Interrupt`, `Corrupt`, `Report`, `Elsewhere` or `Meanwhile`. Calls and occurrences count from 1.
 """
 
 from __future__ import annotations
@@ -35,6 +35,15 @@ class Fail:
 
 
 @dataclass(frozen=True)
+class Interrupt:
+    """`error`, which no driver raises, comes out of the call: an interrupt, or no memory on the host. after: as `Fail`
+    has it; what the call would have returned is lost then, but nothing that it made is kept."""
+
+    error: BaseException
+    after: bool = False
+
+
+@dataclass(frozen=True)
 class Corrupt:
     """One byte that a `copy_in` brings to the card is changed: the one at `offset` is xor-ed with `flip`."""
 
@@ -61,7 +70,7 @@ class Meanwhile:
     act: Callable[[], object]
 
 
-Happening = Fail | Corrupt | Report | Elsewhere | Meanwhile
+Happening = Fail | Interrupt | Corrupt | Report | Elsewhere | Meanwhile
 
 
 @dataclass
@@ -77,6 +86,7 @@ class FaultPlan:
 
     _rules: list[_Rule] = field(default_factory=list)
     _seen: Counter[str] = field(default_factory=Counter)
+    met: int = 0  # happenings that came about
 
     def at(self, number: int, what: Happening) -> None:
         """At the call of that number."""
@@ -106,4 +116,5 @@ class FaultPlan:
         met = [rule for rule in self._rules if rule.left > 0 and rule.applies(call, self._seen[call.name])]
         for rule in met:
             rule.left -= 1
+        self.met += len(met)
         return [rule.what for rule in met]

@@ -8,6 +8,7 @@ phases. Graphs that hold the head's address stay right; a checksum of every byte
 DECODE  the head is mapped at its address with its bytes; the tail belongs to the cache
 PROMPT  W holds the pieces; the head is absent, the tail's rows are misses
 FAILED  decoding is impossible: the process ends
+CLOSED  W has been given back, and what was lent
 
 A refused entry is undone: the phase stays DECODE and the prompt is read with the small plan. A refused way back is
 tried once more and is fatal then.
@@ -27,6 +28,8 @@ from strata.memory.loan import TailLoan
 from strata.memory.output_head import Head
 from strata.memory.prompt_path import PromptPath
 from strata.memory.prompt_plan import MOST_CHUNK, PromptPlan, prompt_plan
+from strata.memory.settings import verifies_all
+from strata.memory.verification import Verified
 from strata.memory.window import Piece, Window
 
 __all__ = ["Head", "HeadAlias", "HeadPhase"]
@@ -39,13 +42,16 @@ class HeadPhase(StrEnum):
     DECODE = "DECODE"
     PROMPT = "PROMPT"
     FAILED = "FAILED"
+    CLOSED = "CLOSED"
 
 
 class HeadAlias:
     """One engine's head alias over one cache. Not thread safe; called between windows.
 
     least_fresh: fresh tokens below which the head stays; keep: slots that no prompt borrows; note: why the last prompt
-    was read with the small plan, empty when it was not. tail: the in-place loan of the small plan.
+    was read with the small plan, empty when it was not. tail: the in-place loan of the small plan. verify_all: compare
+    every slot that comes back, not a sample, None: as `settings.verifies_all` says; verified: what was compared of
+    those that came back last.
     """
 
     def __init__(
@@ -57,6 +63,7 @@ class HeadAlias:
         least_fresh: int = LEAST_FRESH,
         keep: int = KEEP_SLOTS,
         most_chunk: int = MOST_CHUNK,
+        verify_all: bool | None = None,
     ) -> None:
         """Reserves W. Raises DriverError, or StrataError for a cache that is not made of pieces."""
         cache = tail.cache
@@ -64,6 +71,8 @@ class HeadAlias:
             raise StrataError("head alias: expected a cache and a head made of pieces")
         self.head, self.tail, self.path, self.cache = head, tail, path, cache
         self.least_fresh, self.keep, self.most_chunk = least_fresh, keep, most_chunk
+        self.verify_all = verifies_all() if verify_all is None else verify_all
+        self.verified = Verified(0, 0, 0)
         self.ledger = cache.ledger("head alias")
         self.window = Window(cache.driver, cache.arena.reserved + head.arena.reserved)
         self.phase = HeadPhase.DECODE
@@ -114,18 +123,29 @@ class HeadAlias:
 
     def leave(self) -> None:
         """Back to decoding, whether W was used or the tail. Raises Fatal: nothing can be decoded then."""
-        if self.phase is HeadPhase.FAILED:
+        if self.phase in (HeadPhase.FAILED, HeadPhase.CLOSED):
             self._expect(HeadPhase.DECODE)
         with self._ends():
             self.path.leave()
             if self.phase is HeadPhase.DECODE:
-                self.tail.refill()
+                self.verified = self.tail.refill(self.verify_all)
             else:
                 self._to_decode("leave")
 
     def close(self) -> None:
-        """Give W's addresses back; head and cache are their owners'. Raises DriverError."""
-        self.window.close()
+        """Give W's addresses back, and in the middle of a prompt the memory that lies there; the rest is the head's and
+        the cache's, which their owners close afterwards.
+
+        Raises StrataError when something could not be given back, Fatal when the context is lost. Nothing is called
+        after a lost context, nor a second time.
+        """
+        if self.phase is HeadPhase.CLOSED or (self.cache.fatal is not None and self.cache.fatal.lost):
+            return
+        self.phase = HeadPhase.CLOSED
+        held = self.cache.arena.held | self.head.arena.held  # of a way back that stopped in the middle
+        lifted = [piece for piece in (*self._lifted_tail, *self._lifted_head) if piece.handle not in held]
+        self._lifted_tail, self._lifted_head = [], []
+        self.window.close(lifted)
 
     # Ways.
 
@@ -167,7 +187,7 @@ class HeadAlias:
                 self.note = f"undone: {error}"
                 self._to_decode("undoing an entry")
                 return None
-        self.phase = HeadPhase.PROMPT
+            self.phase = HeadPhase.PROMPT
         return workspace
 
     def _to_decode(self, what: str) -> None:
@@ -195,7 +215,8 @@ class HeadAlias:
         if self._lifted_tail:
             self.cache.arena.put_back([piece.handle for piece in self._lifted_tail])
             self._lifted_tail = []
-        self.cache.give_back(self.ledger, self.cache.sample(list(self.ledger)))
+        pairs = list(self.ledger)
+        self.verified = self.cache.give_back(self.ledger, pairs if self.verify_all else self.cache.sample(pairs))
 
     def _tail_sizes(self, keep: int) -> list[int]:
         """Whole pieces behind the first `keep` slots, as they are mapped now."""
@@ -223,10 +244,11 @@ class HeadAlias:
 
     @contextmanager
     def _ends(self) -> Iterator[None]:
-        """Around a transition: a fatal end is remembered in the phase, and by the cache, which then refuses too."""
+        """Around a transition: one that ends fatally, or is broken off by anything but a refusal, is remembered in the
+        phase, and by the cache, which then refuses too."""
         try:
             yield
-        except Fatal as error:
-            self.phase = HeadPhase.FAILED
-            self.cache.fatal = self.cache.fatal or error
+        except BaseException as error:
+            if self.cache.end_if_fatal(error) is not None:
+                self.phase = HeadPhase.FAILED
             raise

@@ -5,23 +5,23 @@ refusal; demote; upload; synchronize; unmap and release from the last piece down
 is mapped again, filled, verified in full and promoted.
 
 RECLAIM: land swaps; nothing out; the memory must be free with 128 MiB to spare, because under WDDM an allocation beyond
-the card does not fail, it pages; map at the same addresses what is not mapped yet; fill every row from the host; wait;
-verify; promote; upload.
+the card does not fail, it pages; map at the same addresses what is not mapped yet; rest; fill every row from the host;
+wait; verify; promote; upload. When the card refuses a piece, those that were mapped go again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from strata.memory.cache import ExpertCache
 from strata.memory.driver import DriverError
 from strata.memory.errors import Fatal, Refused, end_if_lost
 from strata.memory.pieces import MIB, Tail, tail
+from strata.memory.settings import verifies_all
 from strata.memory.verification import Verified
-from strata.switches import VERIFY_RECLAIM, read
 
 #: What must be free besides the memory that is taken back.
 SPARE_BYTES = 128 * MIB
@@ -67,12 +67,13 @@ class Reclaimed(NamedTuple):
 
 @dataclass(frozen=True)
 class Loan:
-    """A loan that is out. first: its first slot; tail: its pieces; answer: what LEND answered."""
+    """A loan that is out. first: its first slot; tail: its pieces; answer: what LEND answered; released: its bytes."""
 
     first: int
     tail: Tail
     mapped: int  # bytes that were mapped before it
     answer: Lent
+    released: int = 0
 
 
 #: Given the first slot that would be lent: the largest prompt chunk that the slots below can lend (0 when the prompt
@@ -89,7 +90,8 @@ class Lending:
     """The one loan of a cache to other processes. Not thread safe: the main loop calls it between requests.
 
     chunk: see ChunkBelow; verify_all: every byte of every slot before its row is promoted, not those at the ends and at
-    the boundaries of pieces only; clock: seconds. verified: what the last RECLAIM compared.
+    the boundaries of pieces only, None: as the environment says (`settings.verifies_all`); clock: seconds. verified:
+    what the last RECLAIM compared.
     """
 
     def __init__(
@@ -97,13 +99,13 @@ class Lending:
         cache: ExpertCache,
         chunk: ChunkBelow = owns_its_memory,
         setting: Setting | None = None,
-        verify_all: bool = False,
+        verify_all: bool | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.cache = cache
         self.ledger = cache.ledger("LEND")
         self.setting = Setting() if setting is None else setting
-        self.verify_all = verify_all
+        self.verify_all = verifies_all() if verify_all is None else verify_all
         self.loan: Loan | None = None
         self.verified = Verified(0, 0, 0)
         self._chunk, self._clock = chunk, clock
@@ -115,11 +117,13 @@ class Lending:
     def lend(self, mib: int) -> Lent:
         """Give away at least `mib` MiB of the tail, in whole pieces. While a loan is out: its answer, whatever `mib`.
 
-        Raises Refused with nothing changed, or undone, and Fatal.
+        Raises Refused with nothing changed, or undone (or, while a loan is out, when pieces that a refused RECLAIM has
+        mapped cannot be given again), and Fatal.
         """
         with self.cache.guard():
             self._capable()
             if self.loan is not None:
+                self._stays_out(self.loan, "LEND")
                 return self.loan.answer
             loan = self._plan(mib)
             experts = self.cache.take(self.ledger, loan.first)
@@ -129,7 +133,7 @@ class Lending:
                 self._undo(loan, error)
                 raise Refused(f"LEND: {error}; undone") from error
             answer = Lent(given.released // MIB, experts, loan.answer.chunk)
-            self.loan = Loan(loan.first, loan.tail, loan.mapped, answer)
+            self.loan = Loan(loan.first, loan.tail, loan.mapped, answer, given.released)
             return answer
 
     def reclaim(self) -> Reclaimed:
@@ -147,6 +151,7 @@ class Lending:
             self._await_memory(loan.mapped - arena.mapped_bytes)
             refusal = arena.grow(loan.mapped).refusal
             if refusal is not None:
+                self._stays_out(loan, f"RECLAIM: {refusal}")
                 raise Refused(f"RECLAIM: {refusal}; the loan stays out, try again") from refusal
             pairs = list(self.ledger)
             check = pairs if self.verify_all else self.cache.sample(pairs, loan.tail.first)
@@ -171,7 +176,8 @@ class Lending:
         last = tail(cache.arena.sizes[: cache.arena.pieces], mib * MIB)
         first = 0 if last is None else cache.slots.within(last.boundary)
         if last is None or first == 0:
-            raise Refused(f"LEND: {mib} MiB is the whole cache of {mapped // MIB} MiB, expected less")
+            most, whole = self._most() // MIB, mapped // MIB
+            raise Refused(f"LEND: {mib} MiB, expected at most {most}, so that a slot stays of the cache's {whole} MiB")
         chunk = self._chunk(first)
         if chunk is None:
             raise Refused(f"LEND: the {first} slots that would stay cannot lend the smallest prompt chunk")
@@ -180,6 +186,28 @@ class Lending:
             expert = cache.geometry.expert(missing[0])
             raise Refused(f"LEND: host memory does not hold {len(missing)} of the experts, the first is {expert}")
         return Loan(first, last, mapped, Lent(0, 0, chunk))
+
+    def _most(self) -> int:
+        """Bytes of the largest loan: all pieces but those that the first slot needs."""
+        arena = self.cache.arena
+        starts = arena.starts[1 : arena.pieces]
+        boundary = next((start for start in starts if self.cache.slots.within(start)), arena.mapped_bytes)
+        return arena.mapped_bytes - boundary
+
+    def _stays_out(self, loan: Loan, what: str) -> None:
+        """What a refused RECLAIM has mapped already goes again, so that LEND's answer stays true.
+
+        Nothing has been written there. Raises Refused when an unmap is refused: it is tried again at the next command.
+        """
+        if self.cache.arena.mapped_bytes == loan.tail.boundary:
+            return
+        try:
+            given = self.cache.arena.shrink(loan.tail.boundary)
+        except DriverError as error:
+            raise Refused(f"{what}; {error}; the loan stays out, with pieces of it mapped; try again") from error
+        released = loan.released - (given.unmapped - given.released)
+        answer = loan.answer._replace(mib=min(loan.answer.mib, released // MIB))
+        self.loan = replace(loan, answer=answer, released=released)
 
     def _undo(self, loan: Loan, error: DriverError) -> None:
         refusal = self.cache.arena.grow(loan.mapped).refusal
@@ -198,8 +226,3 @@ class Lending:
                 f"RECLAIM: {free // MIB} MiB are free, expected {-(-need // MIB)} + {SPARE_BYTES // MIB}: "
                 "the borrower is still there; the loan stays out"
             )
-
-
-def verifies_all(environ: Mapping[str, str]) -> bool:
-    """Whether the environment asks to verify every byte of every slot on RECLAIM."""
-    return read(environ).value(VERIFY_RECLAIM) == "1"

@@ -21,7 +21,7 @@ class LendingLines:
 
     def info(self) -> str:
         """The field of the INFO line."""
-        return f"lendable={0 if self.lending.obstacle() else 1}"
+        return f"lendable={0 if self.status is not None or self.lending.obstacle() else 1}"
 
     def handle(self, line: str) -> str:
         """The reply to `LEND <MiB>` or `RECLAIM`: LENT, RECLAIMED or ERR. Look at `status` after an ERR.

@@ -2,7 +2,8 @@
 
 The cache keeps the law: rows become misses and the table is uploaded before the workspace is used; they come back with
 their bytes copied, compared, promoted and uploaded before a window runs. A loan marks its whole range every time: the
-short cut "it is lent already" is wrong as soon as anybody else returns rows.
+short cut "it is lent already" is wrong as soon as anybody else returns rows. And the card is at rest every time, before
+the memory is somebody else's and before it is the experts' again: what was queued earlier may still use it.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class TailLoan:
     def lend(self, nbytes: int, keep: int, most: int | None = None) -> Region:
         """Take the rows of such a region out of the table, and return it. What was lent elsewhere comes back first.
 
-        Raises Refused with nothing changed (nobody can refill what the host does not hold), and Fatal.
+        Nothing that was queued before uses the region any more. Raises Refused with nothing changed (nobody can refill
+        what the host does not hold), and Fatal.
         """
         cache = self.cache
         with cache.guard():
@@ -97,7 +99,7 @@ class TailLoan:
                 raise Refused(f"prompt loan: host memory does not hold {len(missing)} experts, the first is {expert}")
             cache.land()
             if self.ledger.first not in (None, found.first):
-                self.refill()
+                self.refill(verify_all=True)
             cache.take(self.ledger, found.first)
             return found
 
@@ -113,7 +115,7 @@ class TailLoan:
         return len(gone)
 
     def refill(self, verify_all: bool = False) -> Verified:
-        """Bring every row back: copy, one wait, compare, promote, one upload. Nothing when no loan is out.
+        """Bring every row back: wait for the card, copy, wait, compare, promote, upload. Nothing when no loan is out.
 
         verify_all: compare every slot, not only the first, the last and those at boundaries of pieces. Raises Fatal.
         """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from strata.executors.base import StrataError
 from strata.memory.cache import ExpertCache
@@ -22,9 +23,10 @@ def open_cache(
 ) -> ExpertCache:
     """A cache of `slots`, filled with the profile's rows (hottest first, slots in their order).
 
-    piece: bytes that memory is mapped in, a multiple of the granularity. The memory is zeroed first: a read before a
-    fill is the same every time, and under WDDM it is the card's only then. Rows that the host does not hold are left
-    out. Raises DriverError or StrataError, with nothing left on the card, or Fatal.
+    piece: bytes that memory is mapped in, a multiple of the granularity; an engine's option goes through
+    `pieces.segment_bytes`, which refuses less than 64 MiB, smaller ones serve small cards in tests. The memory is
+    zeroed first: a read before a fill is the same every time, and under WDDM it is the card's only then. Rows that the
+    host does not hold are left out. Raises DriverError or StrataError, with nothing left on the card, or Fatal.
     """
     return _filled(_zeroed(driver, source, slots, piece, per_layer), profile)
 
@@ -42,7 +44,8 @@ def open_largest_cache(
 
     slots_of: the slots that fit into so many bytes, None when not one does. An opening that fails is tried again with
     3/4 of its bytes; one that leaves too little, now that all of it has been written, is given back and made smaller
-    (`cache_size.next_opening`, `correction`). Raises StrataError when no size will do.
+    (`cache_size.next_opening`, `correction`). Raises StrataError when no size will do, and as `open_cache` does, with
+    nothing left on the card.
     """
     failures = corrections = 0
     while True:
@@ -57,31 +60,37 @@ def open_largest_cache(
             if nbytes == 0:
                 raise
             continue
-        kept = correction(nbytes, driver.mem_info()[0], reserve, corrections)
+        with _closed_on_failure(cache):
+            kept = correction(nbytes, driver.mem_info()[0], reserve, corrections)
         if kept is None:
             return _filled(cache, profile)
-        cache.close()
+        with _closed_on_failure(cache):
+            cache.close()
         corrections += 1
         nbytes = kept
 
 
 def _zeroed(driver: Driver, source: ExpertSource, slots: Slots, piece: int, per_layer: bool = False) -> ExpertCache:
     cache = ExpertCache(driver, source, slots, piece, per_layer)
-    try:
+    with _closed_on_failure(cache):
         driver.fill(cache.base, 0, cache.arena.mapped_bytes)
         cache.residency.upload()
-    except StrataError:
-        cache.close()
-        raise
     return cache
 
 
 def _filled(cache: ExpertCache, profile: Sequence[int]) -> ExpertCache:
-    try:
+    with _closed_on_failure(cache):
         rows = [row for row in dict.fromkeys(profile) if cache.source.has(row)]
         pairs = cache.admission.assign(rows, cache.free_slots())
         cache.install(pairs, cache.sample(sorted(pairs, key=lambda pair: pair[1])))
-    except StrataError:
+    return cache
+
+
+@contextmanager
+def _closed_on_failure(cache: ExpertCache) -> Iterator[None]:
+    """Whatever is raised inside, an interrupt too, leaves nothing of the cache on the card."""
+    try:
+        yield
+    except BaseException:
         cache.close()
         raise
-    return cache

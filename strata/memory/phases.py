@@ -1,6 +1,6 @@
 """The request-scoped prompt loan: what only decoding needs makes room for a prompt, and is back before generation.
 
-COLD       at the start: the lent resources were never loaded, the cache was opened over their memory
+COLD       at the start: the lent resources were never loaded, the cache was opened over their memory; nobody else lends
 READING    prompt buffers lie in the end of the grown cache, down to slot 0 if need be
 RESTORING  buffers given up, cache shrunk to its decode size, resources restored, slots refilled, request state set
 DECODING   everything is there; a prompt that takes no loan is read in the tail, behind 128 slots
@@ -8,7 +8,8 @@ RELEASING  swaps landed, card idle, resources released (dependents first), cache
 FAILED     a restore failed: the engine answers ERR and exits with 1
 
 COLD -> READING -> RESTORING -> DECODING -> (RELEASING -> READING -> RESTORING | READING) -> DECODING ...
-A refused release is undone: the prompt is then read without the loan. LEND, RECLAIM and VRAM belong between requests.
+A refused release is undone: the prompt is then read without the loan. LEND, RECLAIM and VRAM belong between requests,
+behind `ready`: LEND in COLD is refused, because what RECLAIM brings back would lie beyond the decode size.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from strata.memory.prompt_plan import PromptPlan, prompt_plan
 from strata.memory.request_state import RequestState, RequestTarget
 from strata.memory.resources import ResourceGraph
 from strata.memory.settings import LoanSettings
+from strata.memory.verification import Verified
 
 __all__ = ["FOLLOWS", "Phase", "Prompt", "PromptLoan", "Read"]
 
@@ -38,7 +40,8 @@ class PromptLoan:
     resources: H, X, D, V, G and what else only decoding needs; growth: the cache between its two sizes; tail, path: the
     loan of slots and the workspace in them; target: where request state lives (its resource is among `resources`).
     most_chunk: of any prompt; keep: slots that a prompt without the loan does not borrow. start_chunk: of the first
-    prompt's plan. note: why the last prompt took no loan, empty when it did. visited: every phase so far.
+    prompt's plan. note: why the last prompt took no loan, empty when it did. visited: every phase so far. verified:
+    what was compared of the slots that came back last, all of them with `settings.verify_all`.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class PromptLoan:
     ) -> None:
         """The resources that are lent are absent (COLD), or everything is present (DECODING, with no loan asked for).
 
-        Raises StrataError for anything between.
+        Raises StrataError for anything between, and for a cold engine of which something is lent already.
         """
         lent = [resource.name for resource in resources.with_dependents(settings.lent)]
         if resources.absent not in ([], lent):
@@ -63,6 +66,14 @@ class PromptLoan:
         self.settings, self.most_chunk, self.keep = settings, most_chunk, keep
         self.phase = Phase.COLD if resources.absent else Phase.DECODING
         self.visited = [self.phase]
+        self.verified = Verified(0, 0, 0)
+        # No row and no slot, but while it is out no other loan begins.
+        self._cold = tail.cache.ledger("cold start")
+        if self.phase is Phase.COLD:
+            other = tail.cache.out()
+            if other:
+                raise StrataError(f"prompt loan: the loan {other!r} is out, expected none of a cold engine")
+            self._cold.first = len(tail.cache.slots)
         self.start_chunk: int | None = None
         self.note = ""
         self._prompt: Prompt | None = None
@@ -146,13 +157,13 @@ class PromptLoan:
         workspace = None if self.note or cold else self._release(prompt)
         if workspace is not None:
             return workspace
-        with self._fatal_fails():
+        with self._ends():
             # In COLD the resources are absent already and the cache has its large size.
             workspace = self._lay_out(prompt, 0 if cold else self.keep)
-        if cold and self._plan is not None:
-            self.start_chunk = self._plan.chunk
-        self._loan = cold
-        self._to(Phase.READING)
+            if cold and self._plan is not None:
+                self.start_chunk = self._plan.chunk
+            self._loan = cold
+            self._to(Phase.READING)
         return workspace
 
     def end(self) -> None:
@@ -169,38 +180,36 @@ class PromptLoan:
         """DECODING to READING with a workspace; or None, back in DECODING, with the reason in `note`."""
         self._to(Phase.RELEASING)
         try:
-            with self._fatal_fails():
+            with self._ends():
                 self.growth.settle()
                 self.resources.release(self.settings.lent)
                 self.growth.grow()
                 workspace = self._lay_out(prompt, 0)
+                self._loan = True
+                self._to(Phase.READING)
         except Fatal:
             raise
         except StrataError as error:
             self.note = str(error)
             self._restore(prompt.state)
             return None
-        self._loan = True
-        self._to(Phase.READING)
         return workspace
 
     def _restore(self, state: RequestState) -> None:
         """To DECODING: the only way out of READING, and out of a release that was refused."""
         self._to(Phase.RESTORING)
-        try:
-            self.path.leave()
-            self.growth.shrink(self.tail)
-            self.resources.restore()
-            self.tail.refill()
-            self._set(state)
-        except Fatal as error:
-            self._fail(error)
-            raise
-        except StrataError as error:
-            fatal = Fatal(f"restore after a prompt: {error}")
-            fatal.__cause__ = error
-            self._fail(fatal)
-            raise fatal from error
+        with self._ends():
+            try:
+                self.path.leave()
+                self.growth.shrink(self.tail)
+                self.resources.restore()
+                self.verified = self.tail.refill(self.settings.verify_all)
+                self._set(state)
+            except Fatal:
+                raise
+            except StrataError as error:
+                raise Fatal(f"restore after a prompt: {error}") from error
+        self._cold.first = None
         self._loan = False
         self._to(Phase.DECODING)
 
@@ -225,7 +234,7 @@ class PromptLoan:
         try:
             return self.path.relayout(region.address, region.nbytes, chunk, plan.ring)
         except Refused:
-            self.tail.refill()
+            self.verified = self.tail.refill(self.settings.verify_all)
             raise
 
     def _chunk(self, prompt: Prompt) -> int:
@@ -236,15 +245,13 @@ class PromptLoan:
         if self.phase is Phase.FAILED:
             raise Fatal("the engine has failed to restore what decoding needs, expected a new process")
 
-    def _fail(self, error: Fatal) -> None:
-        """FAILED, for the cache too: nobody lends or computes with it any more."""
-        self._to(Phase.FAILED)
-        self.tail.cache.fatal = self.tail.cache.fatal or error
-
     @contextmanager
-    def _fatal_fails(self) -> Iterator[None]:
+    def _ends(self) -> Iterator[None]:
+        """Around a transition: one that ends fatally, or is broken off by anything but a refusal, ends in FAILED, for
+        the cache too: nobody lends or computes with it any more."""
         try:
             yield
-        except Fatal as error:
-            self._fail(error)
+        except BaseException as error:
+            if self.tail.cache.end_if_fatal(error) is not None:
+                self._to(Phase.FAILED)
             raise

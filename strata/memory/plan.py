@@ -8,11 +8,12 @@ alias).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from strata.executors.base import StrataError
-from strata.memory.cache_size import LEAST_RESERVE_MIB, CacheSize, cache_size
+from strata.memory.cache_size import CacheSize, cache_size
 from strata.memory.carve import GRID, LEAST_RING, bytes_needed, coarse_bytes, roundup
-from strata.memory.chunks import KEEP_SLOTS, OWN_CHUNK, lend_percent, own_chunk
+from strata.memory.chunks import KEEP_SLOTS, OWN_CHUNK, OWN_MARGIN, lend_percent, own_chunk
 from strata.memory.pieces import cut, segment_bytes
 from strata.memory.prompt_plan import MOST_CHUNK, PromptPlan, prompt_plan
 from strata.memory.rejections import Setup, alias_rejections, loan_rejections
@@ -29,6 +30,16 @@ DENSE, VERIFIER = 2400 * MiB, 40 * MiB
 DRAFT_ROWS = (2, 5)
 #: Keys of what is allocated after the cache.
 AFTER_CACHE = ("D", "V")
+#: Keys of what is mapped by itself, each in whole granules.
+MAPPED = ("H", "X", "D", "V")
+#: What nobody has measured, and the reserve has to hold.
+UNCOUNTED = (
+    "the CUDA context and its modules",
+    "dense weights of the draft layer, unless --weights holds them",
+    "scratch of the head",
+)
+#: The largest context, cells: a bound on the lists that a plan prints.
+MOST_CONTEXT = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -60,8 +71,8 @@ class Asked:
     lent: tuple[str, ...] = ("V", "X", "D", "H")
 
     def __post_init__(self) -> None:
-        if self.context < 1:
-            raise StrataError(f"context of {self.context} cells: expected at least 1")
+        if not 1 <= self.context <= MOST_CONTEXT:
+            raise StrataError(f"context of {self.context} cells: expected 1 to {MOST_CONTEXT}")
         if not 0 <= self.pinned <= 1:
             raise StrataError(f"pinned share {self.pinned}: expected 0 to 1")
         segment_bytes(self.segment_mib, GRANULARITY)
@@ -96,33 +107,52 @@ class Way:
 @dataclass(frozen=True)
 class MemoryPlan:
     """terms: what is taken from the card's free memory, in order, but for cache and reserve; left: bytes beside the
-    cache, the reserve among them; least: slots that the smallest prompt needs; ways: how prompts are read."""
+    cache, the reserve among them; ways: how prompts are read, the first one without a loan."""
 
     card: Card
     asked: Asked
     terms: tuple[Term, ...]
     cache: CacheSize
     left: int
-    least: int
     ways: tuple[Way, ...]
 
     @property
     def cache_bytes(self) -> int:
-        return self.cache.slots * self.asked.shape.max_blob
+        """Bytes that the cache's slots map, whole granules."""
+        return _mapped(self.asked, self.cache)
+
+    @property
+    def own_bytes(self) -> int:
+        """Of `left`, the prompt path's own buffers; 0 where it borrows them."""
+        way = self.ways[0]
+        return way.plan.nbytes if way.key == "own" and way.plan is not None else 0
 
     @property
     def fits(self) -> bool:
-        """Whether everything has its memory, the reserve too, and any prompt can be read, without a loan as well."""
-        return self.left >= self.cache.reserve_mib * MiB and self.ways[0].plan is not None
+        """Whether everything has its memory, the reserve too, there is a cache, and any prompt can be read without a
+        loan."""
+        enough = self.left - self.own_bytes >= self.cache.reserve_mib * MiB
+        return enough and self.cache.slots > 0 and self.ways[0].plan is not None
 
-    @property
+    @cached_property
     def short(self) -> int:
-        """Bytes that are missing before the least prompt fits; 0 when it does."""
+        """Bytes that are missing; 0 when it fits. With so many more it does, with one less it does not."""
         if self.fits:
             return 0
-        reserve = LEAST_RESERVE_MIB if self.asked.reserve_mib is None else self.asked.reserve_mib
-        taken = sum(term.nbytes for term in self.terms)
-        return taken + reserve * MiB + self.least * self.asked.shape.max_blob - self.card.free
+        lacks, enough = 0, MiB
+        while not self._with(enough).fits:
+            lacks, enough = enough, 2 * enough
+        while enough - lacks > 1:
+            middle = (lacks + enough) // 2
+            if self._with(middle).fits:
+                enough = middle
+            else:
+                lacks = middle
+        return enough
+
+    def _with(self, more: int) -> MemoryPlan:
+        """The plan of a card with so many more bytes."""
+        return memory_plan(replace(self.card, total=self.card.total + more, free=self.card.free + more), self.asked)
 
 
 def memory_plan(card: Card, asked: Asked) -> MemoryPlan:
@@ -143,20 +173,22 @@ def memory_plan(card: Card, asked: Asked) -> MemoryPlan:
             reserve_mib=asked.reserve_mib,
             prompt_slots=prompt_slots,
             prompt_bytes=prompt_bytes,
+            granularity=GRANULARITY,
         )
 
     prompt_slots = -(-bytes_needed(GRID, LEAST_RING, asked.workspace) // blob)
     cache = size(prompt_slots, 0)
     first = _tail(asked, cache)
-    if first.plan is None:
+    beside = _beside(asked, cache, room - later - _mapped(asked, cache))
+    if beside.plan is not None and first.plan is not None and beside.plan.chunk >= first.plan.chunk:
+        first = beside
+    elif first.plan is None:
         # Nothing can be lent: the cache leaves room for buffers of the prompt path's own, if there is any.
         cache = size(0, coarse_bytes(OWN_CHUNK))
-        first = _own(asked, room - later - cache.slots * blob)
-    left = room - later - cache.slots * blob
+        first = _own(asked, room - later - _mapped(asked, cache), cache.reserve_mib * MiB)
+    left = room - later - _mapped(asked, cache)
     ways = (first, _loan(asked, cache, nbytes), _alias(asked, cache, nbytes))
-    percent = lend_percent(asked.pinned)
-    least = max(prompt_slots + KEEP_SLOTS, -(-100 * prompt_slots // percent))
-    return MemoryPlan(card, asked, terms, cache, left, least, ways)
+    return MemoryPlan(card, asked, terms, cache, left, ways)
 
 
 def _terms(asked: Asked) -> tuple[Term, ...]:
@@ -174,7 +206,13 @@ def _terms(asked: Asked) -> tuple[Term, ...]:
             Term("X", f"X: {shape.experts} draft experts, {'/'.join(shape.mtp)}", shape.experts * shape.mtp_blob),
             Term("D", "D: draft head", shape.head_bytes * rows // of, True),
         ]
-    return (*found, Term("V", "V: verifier", VERIFIER, True))
+    found.append(Term("V", "V: verifier", VERIFIER, True))
+    more = sum(-term.nbytes % GRANULARITY for term in found if term.key in MAPPED)
+    return (*found, Term("rounding", f"their rounding up to {GRANULARITY // MiB} MiB each", more))
+
+
+def _mapped(asked: Asked, cache: CacheSize) -> int:
+    return roundup(cache.slots * asked.shape.max_blob, GRANULARITY)
 
 
 def _way(asked: Asked, key: str, title: str, lendable: int, note: str) -> Way:
@@ -190,24 +228,46 @@ def _tail(asked: Asked, cache: CacheSize) -> Way:
     return _way(asked, "tail", "in the tail of the cache", slots * asked.shape.max_blob, note)
 
 
-def _own(asked: Asked, free: int) -> Way:
-    """Buffers of the prompt path's own, in what is left, of which 512 MiB must stay."""
+def _beside(asked: Asked, cache: CacheSize, left: int) -> Way:
+    """Buffers of the prompt path's own beside a cache that has a slot for every expert: borrowing would only evict."""
+    lendable = left - max(cache.reserve_mib * MiB, OWN_MARGIN) if cache.slots == asked.shape.rows else 0
+    return _way(asked, "own", "in buffers of its own", max(0, lendable), "every expert has a slot beside them")
+
+
+def _own(asked: Asked, left: int, reserve: int) -> Way:
+    """Buffers of the prompt path's own, in what is left, of which the reserve must stay, and no less than 512 MiB."""
+    free = left - max(0, reserve - OWN_MARGIN)
     chunk = own_chunk(OWN_CHUNK, free, lambda tokens: bytes_needed(tokens, LEAST_RING, asked.workspace))
     plan = prompt_plan(free, asked.workspace, most_chunk=chunk, most_ring=LEAST_RING) if chunk else None
-    return Way("own", "in buffers of its own", max(0, free), plan, "the cache is too small to lend")
+    lendable = max(0, left - max(reserve, OWN_MARGIN))
+    return Way("own", "in buffers of its own", lendable, plan, "the cache is too small to lend")
 
 
 def _loan(asked: Asked, cache: CacheSize, nbytes: dict[str, int]) -> Way:
-    """All slots, down to the first, and what decoding alone needs, in whole segments."""
+    """All slots, down to the first, and what decoding alone needs, in whole segments.
+
+    The loan's cache has segments both while it decodes and while it reads: what the last slots have beyond a boundary
+    is free while decoding, and counts again when the cache grows.
+    """
     rejections = loan_rejections(Setup(mtp=asked.mtp))
     if rejections:
         return Way("loan", "with the loan", 0, None, rejections[0].sentence)
     piece = segment_bytes(asked.segment_mib, GRANULARITY)
     gone = closure(asked.lent, DEPENDENCIES)
     lent = [key for key in nbytes if key in gone]
-    grown = sum(nbytes[key] for key in lent) // piece * piece
-    note = f"all slots, and what {' '.join(lent)} take"
-    return _way(asked, "loan", "with the loan", cache.slots * asked.shape.max_blob + grown, note)
+    cached = cache.slots * asked.shape.max_blob
+    decode = cached // piece * piece
+    if decode < asked.shape.max_blob:
+        note = f"{cache.slots} slots do not fill a segment of {piece // MiB} MiB"
+        return Way("loan", "with the loan", 0, None, note)
+    given = sum(nbytes[key] for key in lent)
+    lendable = (cached + given) // piece * piece
+    slots = decode // asked.shape.max_blob
+    note = (
+        f"all slots, and what {' '.join(lent)} take: whole segments of {piece // MiB} MiB in "
+        f"{cached / MiB:,.1f} + {given / MiB:,.1f}; {slots:,} slots while decoding"
+    )
+    return _way(asked, "loan", "with the loan", lendable, note)
 
 
 def _alias(asked: Asked, cache: CacheSize, nbytes: dict[str, int]) -> Way:
@@ -215,8 +275,11 @@ def _alias(asked: Asked, cache: CacheSize, nbytes: dict[str, int]) -> Way:
     rejections = alias_rejections(Setup(mtp=asked.mtp))
     if rejections:
         return Way("alias", "with the head alias", 0, None, rejections[0].sentence)
+    if not cache.slots:
+        return Way("alias", "with the head alias", 0, None, "there is no cache")
     keep = KEEP_SLOTS * asked.shape.max_blob
-    sizes = cut(max(1, cache.slots * asked.shape.max_blob), segment_bytes(asked.segment_mib, GRANULARITY), GRANULARITY)
+    piece = segment_bytes(asked.segment_mib, GRANULARITY)
+    sizes = cut(cache.slots * asked.shape.max_blob, piece, GRANULARITY)
     whole = sum(size for k, size in enumerate(sizes) if sum(sizes[:k]) >= keep)
-    note = f"whole pieces of {asked.segment_mib} MiB behind {KEEP_SLOTS} slots, and what H takes"
+    note = f"whole pieces of {piece // MiB} MiB behind {KEEP_SLOTS} slots, and what H takes"
     return _way(asked, "alias", "with the head alias", whole + roundup(nbytes["H"], GRANULARITY), note)

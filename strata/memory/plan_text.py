@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from strata.memory.carve import per_token
 from strata.memory.chunks import cut
-from strata.memory.plan import MemoryPlan, Way
+from strata.memory.head import LEAST_FRESH
+from strata.memory.plan import UNCOUNTED, MemoryPlan, Way
+from strata.memory.settings import LoanSettings, fresh_tokens
 from strata.memory.shapes import ESTIMATES, GiB, KiB, MiB
+from strata.switches import LOAN_REPEAT
 
+DEFAULTS = LoanSettings(verify_all=False)
 _ESTIMATE = "  (estimate)"
 
 
-def text(plan: MemoryPlan, prompt: int | None = None) -> str:
-    """Lines; prompt: tokens of a prompt whose chunks are shown for each way."""
+def text(
+    plan: MemoryPlan,
+    prompt: int | None = None,
+    settings: LoanSettings = DEFAULTS,
+    notes: Sequence[str] = (),
+) -> str:
+    """Lines; prompt: tokens of a prompt whose chunks are shown for each way; settings: of loans; notes: what the
+    switches ask for in vain, and what is shown all the same."""
     shape, card = plan.asked.shape, plan.card
     lines = [
         f"card     {card.total / GiB:.2f} GiB, {card.free / GiB:.2f} GiB free"
         + (" (assumed; --free says otherwise)" if card.assumed else ""),
         f"model    {shape.layers} layers x {shape.experts} experts, {shape.hidden} x {shape.width}, top {shape.top_k}, "
         f"{shape.gate_up}/{shape.down}: {shape.max_blob:,} bytes each",
+        *(f"switches {note}" for note in notes),
         "",
         "while decoding",
         _row("free", card.free),
@@ -29,13 +41,15 @@ def text(plan: MemoryPlan, prompt: int | None = None) -> str:
         _row("- reserve", plan.cache.reserve_mib * MiB, _adapted(plan)),
         _row("= expert cache", plan.cache_bytes, f"  {_slots(plan)}"),
         _row("  free, the reserve among it", plan.left),
+        *([_row("  of that, the prompt path's own buffers", plan.own_bytes)] if plan.own_bytes else []),
+        f"  not counted, so the reserve has to hold them: {'; '.join(UNCOUNTED)}",
         "",
         "a prompt is read (chunk/ring)",
     ]
     for way in plan.ways:
-        lines += _way(way, prompt)
+        lines += _way(way, prompt, settings)
     if not plan.fits:
-        lines += ["", f"it does not fit: about {plan.short / MiB:,.0f} MiB are missing"]
+        lines += ["", f"it does not fit: about {-(-plan.short // MiB):,} MiB are missing"]
     return "\n".join([*lines, "", *_tokens(plan)])
 
 
@@ -52,7 +66,19 @@ def _row(title: str, nbytes: int, remark: str = "") -> str:
     return f"  {title:<48}{nbytes / MiB:>11,.1f} MiB{remark}"
 
 
-def _way(way: Way, prompt: int | None) -> list[str]:
+def used(way: Way, prompt: int, settings: LoanSettings) -> str:
+    """Which prompts of so many tokens are not read this way, and why; empty when all are."""
+    fresh = fresh_tokens(prompt, 0)
+    if way.key == "alias" and fresh < LEAST_FRESH:
+        return f"the head stays below {LEAST_FRESH:,} tokens to read: in the tail"
+    if way.key == "loan" and fresh < settings.repeat_tokens:
+        return f"only as the first prompt of a cold engine: later ones take the loan from {settings.repeat_tokens:,} on"
+    if way.key == "loan" and settings.elastic and not settings.repeat:
+        return f"only as the first prompt of a cold engine: {LOAN_REPEAT} is off"
+    return ""
+
+
+def _way(way: Way, prompt: int | None, settings: LoanSettings) -> list[str]:
     if way.plan is None:
         what = "nothing fits" if way.lendable else "off"
         return [_row(f"{way.title}: {what}", way.lendable, f"  {way.note}")]
@@ -64,8 +90,10 @@ def _way(way: Way, prompt: int | None) -> list[str]:
     ]
     if prompt is not None:
         lengths = cut(prompt, plan.chunk)
-        parts = f"{lengths[0]:,} each, the last {lengths[-1]:,}" if len(set(lengths)) > 1 else f"{lengths[0]:,} each"
-        lines.append(f"    {prompt:,} tokens in {len(lengths)} chunks, {parts}")
+        parts = "1 chunk" if len(lengths) == 1 else f"{len(lengths)} chunks, {lengths[0]:,} each"
+        last = f", the last {lengths[-1]:,}" if lengths[-1] != lengths[0] else ""
+        reason = used(way, prompt, settings)
+        lines.append(f"    {prompt:,} tokens in {parts}{last}{f'; {reason}' if reason else ''}")
     return lines
 
 
@@ -82,8 +110,13 @@ def _tokens(plan: MemoryPlan) -> list[str]:
     return lines + [f"  {name:<48}{nbytes / MiB:>11,.1f} MiB" for name, nbytes in fixed]
 
 
-def as_json(plan: MemoryPlan, prompt: int | None = None) -> str:
-    """One object; all sizes are bytes unless their name says MiB."""
+def as_json(
+    plan: MemoryPlan,
+    prompt: int | None = None,
+    settings: LoanSettings = DEFAULTS,
+    notes: Sequence[str] = (),
+) -> str:
+    """One object; all sizes are bytes unless their name says MiB. Arguments as those of `text`."""
     shape = plan.asked.workspace
     value: dict[str, Any] = {
         "card": asdict(plan.card),
@@ -92,10 +125,13 @@ def as_json(plan: MemoryPlan, prompt: int | None = None) -> str:
         "kv": plan.asked.kv,
         "pinned": plan.asked.pinned,
         "segment_mib": plan.asked.segment_mib,
+        "lent": list(plan.asked.lent),
+        "notes": list(notes),
+        "uncounted": list(UNCOUNTED),
         "terms": [asdict(term) for term in plan.terms],
         "cache": {**asdict(plan.cache), "nbytes": plan.cache_bytes},
         "left": plan.left,
-        "prompt": [_way_value(way, prompt) for way in plan.ways],
+        "prompt": [_way_value(way, prompt, settings) for way in plan.ways],
         "per_token": {
             "total": per_token(shape),
             "estimates": [name for name in ("trunk", "GDN", "QSA", "MoE") if name in ESTIMATES],
@@ -108,10 +144,11 @@ def as_json(plan: MemoryPlan, prompt: int | None = None) -> str:
     return json.dumps(value, indent=1)
 
 
-def _way_value(way: Way, prompt: int | None) -> dict[str, Any]:
+def _way_value(way: Way, prompt: int | None, settings: LoanSettings) -> dict[str, Any]:
     value = asdict(way)
     if way.plan is not None:
         value["plan"]["text"] = str(way.plan)
         if prompt is not None:
             value["chunks"] = cut(prompt, way.plan.chunk)
+            value["unless"] = used(way, prompt, settings)
     return value

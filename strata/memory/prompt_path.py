@@ -1,4 +1,4 @@
-"""The prompt path's view of its workspace: laid out anew when its place or size changes, never written to by that."""
+"""The prompt path's view of its workspace: laid out for each prompt, never written to by that."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class PromptPath:
         self.most_chunk = most_chunk
         self.borrows = borrows
         self.workspace: Workspace | None = None
-        self._last: Workspace | None = None
 
     def relayout(self, address: int, nbytes: int, chunk: int, ring: int) -> Workspace:
-        """The workspace in a region of `nbytes` bytes; the same one as before when nothing has changed.
+        """The workspace in a region of `nbytes` bytes. The card is waited for each time: between two prompts with one
+        layout its addresses were those of experts, which a window may still read.
 
         Raises Refused with nothing changed and no driver call made: when the path owns its buffers, for no region, a
         chunk that is not 1 to `most_chunk`, or a region below `bytes_needed`. Raises Fatal when the card cannot be
@@ -35,11 +35,9 @@ class PromptPath:
         if not 1 <= chunk <= self.most_chunk:
             raise Refused(f"workspace of {chunk} tokens: expected 1 to {self.most_chunk}")
         made = carve(address, nbytes, chunk, ring, self.shape)
-        if made != self._last:
-            # Nothing that still computes or copies may use the addresses of the layout before.
-            with fatal_if_refused("synchronize before a new layout"):
-                self._driver.synchronize()
-        self.workspace = self._last = made
+        with fatal_if_refused("synchronize before a new layout"):
+            self._driver.synchronize()
+        self.workspace = made
         return made
 
     def leave(self) -> None:

@@ -10,7 +10,7 @@ import ctypes
 import weakref
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from strata.memory.bindings import Bindings
 from strata.memory.driver import Compared, DriverError, Event, Stream, host_address
 from strata.memory.real_compare import Comparer
+from strata.memory.unreleased import Unreleased
 from strata.memory.views import MappedView, Mappings
 
 
@@ -30,6 +31,7 @@ class RealDriver:
     def __init__(self, device: int = 0, bindings: Bindings | None = None) -> None:
         self.bindings = Bindings(device) if bindings is None else bindings
         self.mappings = Mappings()
+        self.unreleased = Unreleased()
         self._cuda = cuda = self.bindings.cuda
         self._call = self.bindings.call
         self._supported = bool(
@@ -44,6 +46,7 @@ class RealDriver:
         self._access.location.id = self.bindings.device
         self._access.flags = cuda.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
         self._locked: list[tuple[int, int]] = []  # page-locked host memory: (first, bytes), ascending
+        self._unfreed: list[int] = []  # such memory whose free was refused
         self._streams: dict[Stream, deque[tuple[int, np.ndarray]]] = {}  # what queued copies still read
         self._events: dict[Event, tuple[Stream, int]] = {}
         self._queued = 0
@@ -66,9 +69,12 @@ class RealDriver:
 
     def address_free(self, va: int, size: int) -> None:
         self._call("address_free", self._cuda.cuMemAddressFree, va, size)
+        self.mappings.forget(va, size)
 
     def create(self, size: int) -> int:
-        return int(self._call("create", self._cuda.cuMemCreate, size, self._prop, 0))
+        handle = int(self._call("create", self._cuda.cuMemCreate, size, self._prop, 0))
+        self.unreleased.strike(handle)
+        return handle
 
     def release(self, handle: int) -> None:
         self._call("release", self._cuda.cuMemRelease, handle)
@@ -103,6 +109,15 @@ class RealDriver:
         else:
             self._queued += 1
             self._streams[stream].append((self._queued, host))
+
+    def copy_in_all(self, ranges: Iterable[tuple[int, np.ndarray]], stream: Stream) -> None:
+        kept, call, copy = self._streams[stream], self.bindings.call_current, self._cuda.cuMemcpyHtoDAsync
+        with self.bindings.current("copy_in"):
+            for va, host in ranges:
+                if host.nbytes:
+                    self._queued += 1
+                    kept.append((self._queued, host))
+                    call("copy_in", copy, va, host_address("copy_in", host), host.nbytes, stream)
 
     def copy_out(self, va: int, n: int) -> np.ndarray:
         out = np.empty(n, np.uint8)
@@ -139,10 +154,13 @@ class RealDriver:
         return event
 
     def reached(self, event: Event) -> bool:
-        code = int(self._cuda.cuEventQuery(event)[0])
-        if code not in (0, int(self._cuda.CUresult.CUDA_ERROR_NOT_READY)):
-            raise DriverError("reached", code)
-        return code == 0
+        try:
+            self._call("reached", self._cuda.cuEventQuery, event)
+        except DriverError as error:
+            if error.code != int(self._cuda.CUresult.CUDA_ERROR_NOT_READY):
+                raise
+            return False
+        return True
 
     def wait(self, event: Event) -> None:
         self._call("wait", self._cuda.cuEventSynchronize, event)
@@ -179,13 +197,17 @@ class RealDriver:
         return RealGraph(self, ranges)
 
     def close(self) -> None:
-        self._comparer.close()
-        for event in self._events:
-            self._cuda.cuEventDestroy(event)
-        for stream in (*self._streams, self._own):
-            self._cuda.cuStreamDestroy(stream)
-        self._events.clear()
-        self._streams.clear()
+        """Raises DriverError when page-locked memory that nobody uses any more could not be freed, at its last try."""
+        with self.bindings.current("close"):
+            self._comparer.close()
+            for event in self._events:
+                self._cuda.cuEventDestroy(event)
+            for stream in (*self._streams, self._own):
+                self._cuda.cuStreamDestroy(stream)
+            self._events.clear()
+            self._streams.clear()
+            while self._unfreed:
+                self._call("close", self._cuda.cuMemFreeHost, self._unfreed.pop())
         self.bindings.close()
 
     def _new_stream(self, name: str) -> Stream:
@@ -193,8 +215,12 @@ class RealDriver:
         return int(self._call(name, self._cuda.cuStreamCreate, int(alone)))
 
     def _unlock(self, first: int, n: int) -> None:
+        """Called when the last array is gone, in whichever thread that happens; an error would be lost there."""
         self._locked.remove((first, n))
-        self._cuda.cuMemFreeHost(first)
+        try:
+            self._call("page_locked", self._cuda.cuMemFreeHost, first)
+        except DriverError:
+            self._unfreed.append(first)
 
     def _array(self, va: int, n: int) -> Any:
         """A CuPy array over the bytes. The device is named, so that CuPy asks the driver nothing about them."""

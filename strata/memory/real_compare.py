@@ -53,6 +53,7 @@ class Comparer:
     """The lanes of one driver, which take 2 x PIECE bytes on the card and on the host from its opening on."""
 
     def __init__(self, bindings: Bindings, is_page_locked: Callable[[int, int], bool]) -> None:
+        self._bindings = bindings
         self._cuda = cuda = bindings.cuda
         self._call = call = bindings.call
         self._is_page_locked = is_page_locked
@@ -64,16 +65,19 @@ class Comparer:
 
     def compare(self, ranges: Sequence[tuple[int, np.ndarray]]) -> Compared:
         """See `Driver.compare_all`."""
-        for _, host in ranges:
-            host_address("compare", host)
+        hosts = [host_address("compare", host) for _, host in ranges]
         compared, first = 0, Compared(0)
         pieces = list(_pieces(ranges))
-        for start in range(0, len(pieces), _ROUND):
-            part = pieces[start : start + _ROUND]
-            for (index, at, _), (found, count) in zip(part, self._round(ranges, part), strict=True):
-                compared += int(count)
-                difference = compare_bytes.difference(int(found))
-                if difference is not None and first.index is None:
+        with self._bindings.current("compare"):
+            for start in range(0, len(pieces), _ROUND):
+                part = pieces[start : start + _ROUND]
+                found = self._round(ranges, hosts, part)
+                compared += int(found[:, 1].sum())
+                differing = np.flatnonzero(found[:, 0])
+                if first.index is None and differing.size:
+                    index, at, _ = part[differing[0]]
+                    difference = compare_bytes.difference(int(found[differing[0], 0]))
+                    assert difference is not None
                     first = Compared(0, index, at + difference.offset, difference.expected, difference.got)
         return Compared(compared, first.index, first.offset, first.expected, first.got)
 
@@ -92,30 +96,41 @@ class Comparer:
         for module in self._modules:
             self._cuda.cuModuleUnload(module)
 
-    def _round(self, ranges: Sequence[tuple[int, np.ndarray]], part: Sequence[tuple[int, int, int]]) -> np.ndarray:
-        """Queue pieces on both lanes in turn, wait once, and return the results, uint64 [pieces, 2]."""
-        words = len(part) * _WORDS
-        first = self._lanes[0].stream
-        self._call("compare", self._cuda.cuMemsetD8Async, self._results, 0, words * 8, first)
-        self._call("compare", self._cuda.cuStreamSynchronize, first)
-        for number, (index, at, n) in enumerate(part):
-            va, host = ranges[index]
-            self._queue(self._lanes[number % 2], va + at, host[at : at + n], self._results + number * _WORDS * 8)
-        for lane in self._lanes:
-            self._call("compare", self._cuda.cuStreamSynchronize, lane.stream)
-        out = np.empty((len(part), _WORDS), np.uint64)
-        self._call("compare", self._cuda.cuMemcpyDtoH, out.ctypes.data, self._results, words * 8)
-        return out
+    def _round(
+        self, ranges: Sequence[tuple[int, np.ndarray]], hosts: Sequence[int], part: Sequence[tuple[int, int, int]]
+    ) -> np.ndarray:
+        """Queue pieces on both lanes in turn, wait once, and return the results, uint64 [pieces, 2].
 
-    def _queue(self, lane: _Lane, va: int, host: np.ndarray, result: int) -> None:
-        n, source = host.nbytes, host_address("compare", host)
-        if not self._is_page_locked(source, n):
-            self._call("compare", self._cuda.cuStreamSynchronize, lane.stream)  # its last copy reads the buffer
-            lane.bytes[:n] = host
-            source = lane.host
-        staged = lane.device + va % _ALIGN
-        self._call("compare", self._cuda.cuMemcpyHtoDAsync, staged, source, n, lane.stream)
-        self._launch(self._compare, n, lane.stream, (va, 0, staged, 0, n, result))
+        hosts: where the host bytes of each range begin.
+        """
+        words, call, first = len(part) * _WORDS, self._bindings.call_current, self._lanes[0].stream
+        call("compare", self._cuda.cuMemsetD8Async, self._results, 0, words * 8, first)
+        call("compare", self._cuda.cuStreamSynchronize, first)
+        # The parameters of every launch at once, and the driver's table of pointers to them; both live to the end.
+        memory = np.array([ranges[index][0] + at for index, at, _ in part], np.uint64)
+        staged = np.array([lane.device for lane in self._lanes], np.uint64)[np.arange(len(part)) % len(self._lanes)]
+        parameters = np.zeros((len(part), 6), np.uint64)
+        parameters[:, 0], parameters[:, 2] = memory, staged + memory % _ALIGN
+        parameters[:, 4] = [n for _, _, n in part]
+        parameters[:, 5] = self._results + np.arange(len(part)) * _WORDS * 8
+        table = parameters.ctypes.data + 8 * np.arange(parameters.size, dtype=np.uint64)
+        pointers, row = table.ctypes.data, 8 * parameters.shape[1]
+        copy, launch, loaded = self._cuda.cuMemcpyHtoDAsync, self._cuda.cuLaunchKernel, self._compare
+        for number, ((index, at, n), to) in enumerate(zip(part, parameters[:, 2].tolist(), strict=True)):
+            lane = self._lanes[number % len(self._lanes)]
+            stream, source = lane.stream, hosts[index] + at
+            if not self._is_page_locked(source, n):
+                call("compare", self._cuda.cuStreamSynchronize, stream)  # its last copy reads the buffer
+                lane.bytes[:n] = ranges[index][1][at : at + n]
+                source = lane.host
+            call("compare", copy, to, source, n, stream)
+            grid, block, values = compare_bytes.blocks(n), loaded.block, pointers + number * row
+            call(loaded.name, launch, loaded.function, grid, 1, 1, block, 1, 1, loaded.shared_bytes, stream, values, 0)
+        for lane in self._lanes:
+            call("compare", self._cuda.cuStreamSynchronize, lane.stream)
+        out = np.empty((len(part), _WORDS), np.uint64)
+        call("compare", self._cuda.cuMemcpyDtoH, out.ctypes.data, self._results, words * 8)
+        return out
 
     def _launch(self, loaded: _Loaded, n: int, stream: int, values: tuple[int, ...]) -> None:
         """Queue a kernel whose parameters are all 64 bits wide; the driver copies them before it returns."""

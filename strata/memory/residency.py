@@ -5,6 +5,8 @@ A row is -1 (a miss) or the slot that holds its expert. The device's copy lies o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from strata.executors.base import StrataError
@@ -79,6 +81,17 @@ class Residency:
             )
         self._slot[row], self._row[slot] = slot, row
         self.stale = True
+
+    def promote_all(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """`promote` of each (row, slot). Raises StrataError at the first that is refused, with those before promoted."""
+        rows, slots = np.array(pairs, np.int64).reshape(-1, 2).T
+        free = bool(np.all(self._slot[rows] == MISS) and np.all(self._row[slots] == MISS))
+        if free and len({*rows.tolist()}) == len({*slots.tolist()}) == len(pairs):
+            self._slot[rows], self._row[slots] = slots, rows
+            self.stale = True
+        else:
+            for row, slot in pairs:
+                self.promote(row, slot)
 
     def upload(self) -> None:
         """Make the device's table the host's; it has landed on return. Raises Fatal: the device's is unknown then."""

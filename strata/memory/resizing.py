@@ -9,6 +9,7 @@ from strata.memory.cache import ExpertCache
 from strata.memory.driver import DriverError
 from strata.memory.errors import Refused
 from strata.memory.residency import MISS
+from strata.memory.settings import verifies_all
 
 
 class Resized(NamedTuple):
@@ -29,11 +30,18 @@ class Resizing:
 
     replacement: the miss of a layer that takes a returning slot whose expert has become resident elsewhere, or MISS
     (`AdaptiveTier.hottest_miss`). The evicted rows are remembered and come back to their slots; meanwhile they may be
-    made resident elsewhere.
+    made resident elsewhere. verify_all: compare every slot that comes back, not a sample, None: as
+    `settings.verifies_all` says.
     """
 
-    def __init__(self, cache: ExpertCache, replacement: Callable[[int], int] = no_replacement) -> None:
+    def __init__(
+        self,
+        cache: ExpertCache,
+        replacement: Callable[[int], int] = no_replacement,
+        verify_all: bool | None = None,
+    ) -> None:
         self.cache = cache
+        self.verify_all = verifies_all() if verify_all is None else verify_all
         self.ledger = cache.ledger("resize", exclusive=False)
         self._replacement = replacement
 
@@ -85,7 +93,7 @@ class Resizing:
         back = [(row, slot) for row, slot in self.ledger if slot < cache.usable_slots()]
         first = dict(reversed(back))  # of several slots of a row, the hottest
         home = [(row, slot) for row, slot in back if cache.residency.slot(row) == MISS and first[row] == slot]
-        cache.install(home, cache.sample(home), self.ledger)
+        cache.install(home, home if self.verify_all else cache.sample(home), self.ledger)
         elsewhere = [pair for pair in back if pair not in home]
         self.ledger.drop(slot for _, slot in elsewhere)
         replaced = 0

@@ -1,8 +1,10 @@
-"""What the switches of prompt loans ask for."""
+"""What the switches of elastic memory ask for: prompt loans, and how much is compared when slots come back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from strata import switches
 from strata.switches import Switches
@@ -11,11 +13,20 @@ from strata.switches import Switches
 LEAST_REPEAT_TOKENS = 256
 
 
+def verifies_all(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether every byte of a slot is compared before its row is promoted; None: as this process's environment says.
+
+    The one place that reads the switch: whoever gives slots back and is not told `verify_all` asks here.
+    """
+    return switches.read(os.environ if environ is None else environ).value(switches.VERIFY_RECLAIM) == "1"
+
+
 @dataclass(frozen=True)
 class LoanSettings:
     """elastic: the master, without it the rest has no effect; mtp, head: whether the draft layer's experts (X) and the
     output head (H) are lent; retain: the start's chunk is the largest later; repeat: later prompts borrow as well, from
-    `repeat_tokens` tokens on that are really read."""
+    `repeat_tokens` tokens on that are really read; verify_all: every slot that comes back is compared, not a sample;
+    when absent as the environment says."""
 
     elastic: bool = False
     mtp: bool = False
@@ -23,6 +34,7 @@ class LoanSettings:
     retain: bool = False
     repeat: bool = False
     repeat_tokens: int = 1024
+    verify_all: bool = field(default_factory=verifies_all)
 
     @property
     def lent(self) -> tuple[str, ...]:
@@ -33,7 +45,7 @@ class LoanSettings:
 
 
 def loan_settings(asked: Switches) -> tuple[LoanSettings, tuple[str, ...]]:
-    """The settings, and a line for every switch that has no effect because another one is off."""
+    """The settings, and a line for every switch that has no effect because another one is off, or acts as another."""
 
     def on(name: str) -> bool:
         return asked.value(name) == "1"
@@ -46,6 +58,7 @@ def loan_settings(asked: Switches) -> tuple[LoanSettings, tuple[str, ...]]:
         on(switches.LOAN_RETAIN),
         on(switches.LOAN_REPEAT),
         tokens,
+        on(switches.VERIFY_RECLAIM),
     )
     needs = {
         switches.LOAN_MTP: (settings.mtp, settings.elastic, switches.LOAN_ELASTIC),
@@ -63,6 +76,9 @@ def loan_settings(asked: Switches) -> tuple[LoanSettings, tuple[str, ...]]:
         for name, (wanted, possible, other) in needs.items()
         if wanted and not possible
     )
+    if switches.LOAN_REPEAT_TOKENS in asked.values and int(asked.values[switches.LOAN_REPEAT_TOKENS]) < tokens:
+        given = f"{switches.LOAN_REPEAT_TOKENS}={asked.values[switches.LOAN_REPEAT_TOKENS]}"
+        problems += (f"{given} acts as {LEAST_REPEAT_TOKENS}, the least",)
     return settings, problems
 
 

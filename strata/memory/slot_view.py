@@ -27,6 +27,6 @@ class SlotView:
         return self._view.address
 
     def array(self) -> Any:
-        """The bytes as an array of the driver's kind. Raises StaleView as `address` does."""
+        """The bytes as an array of the driver's kind, for use at once. Raises StaleView as `address` does."""
         _ = self.address
         return self._view.array()

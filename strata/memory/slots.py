@@ -27,6 +27,7 @@ class Slots:
             raise StrataError(f"slots: {off.size} offsets for {layers.size} slots, expected one more, ascending from 0")
         self.off = off.astype(np.int64)
         self.layers = layers.astype(np.int32)
+        self._sizes, self._layers = np.diff(self.off).tolist(), self.layers.tolist()
         self.off.flags.writeable = self.layers.flags.writeable = False
 
     def __len__(self) -> int:
@@ -42,11 +43,11 @@ class Slots:
         return bool(np.any(self.layers != ANY_LAYER))
 
     def size(self, slot: int) -> int:
-        return int(self.off[slot + 1] - self.off[slot])
+        return int(self._sizes[slot])
 
     def takes(self, slot: int, layer: int, nbytes: int) -> bool:
         """Whether an expert of this layer and size may lie in the slot."""
-        return int(self.layers[slot]) in (ANY_LAYER, layer) and nbytes <= self.size(slot)
+        return self._layers[slot] in (ANY_LAYER, layer) and nbytes <= self.size(slot)
 
     def within(self, nbytes: int) -> int:
         """How many slots lie wholly inside the first `nbytes` bytes."""

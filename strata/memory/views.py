@@ -2,6 +2,10 @@
 
 On the card a stale address is an illegal access, which loses the context; so whoever hands an address to a kernel
 takes it from a view, and a view compares the generation of its mappings first.
+
+An array that a view has given knows nothing of this: NumPy and CuPy keep its address. It is for use at once, before the
+next call that may unmap or write slots (a window's end, LEND, a prompt); whoever needs the bytes later asks the view
+again.
 """
 
 from __future__ import annotations
@@ -45,7 +49,11 @@ class Mappings:
         return len(self._starts)
 
     def add(self, va: int, size: int, handle: int) -> Mapping:
-        """A mapping that has been made, still without access."""
+        """A mapping that has been made, still without access.
+
+        Whatever was thought to be mapped there is not: its unmap reported a failure and had its effect.
+        """
+        self.forget(va, size)
         made = Mapping(va, size, handle, next(self._generations))
         self._starts.insert(bisect_right(self._starts, va), va)
         self._by_start[va] = made
@@ -56,6 +64,11 @@ class Mappings:
         gone = self._by_start.pop(va)
         self._starts.remove(va)
         return gone
+
+    def forget(self, va: int, n: int) -> None:
+        """Nothing is mapped at va .. va + n - 1 any more."""
+        for gone in self.touching(va, n):
+            self.remove(gone.va)
 
     def starting(self, va: int) -> Mapping | None:
         """The mapping that begins at an address."""
@@ -108,5 +121,5 @@ class MappedView:
         return self._address
 
     def array(self) -> Any:
-        """The bytes as an array of the driver's kind. Raises StaleView once a mapping below it has ended."""
+        """The bytes as an array of the driver's kind, for use at once. Raises StaleView once a mapping has ended."""
         return self._make(self.address, self.nbytes)

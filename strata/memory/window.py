@@ -5,12 +5,13 @@ A refused map is rolled back, a refused unmap leaves that piece and those below 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from strata.executors.base import StrataError
-from strata.memory.driver import Driver, DriverError
-from strata.memory.errors import fatal_if_refused
+from strata.memory.driver import Code, Driver, DriverError
+from strata.memory.errors import end_if_lost, fatal_if_refused
 from strata.memory.mapping import map_piece, unmap_piece
 
 
@@ -30,6 +31,7 @@ class Window:
         self.size = size
         self.address = driver.reserve(size)
         self.pieces: list[Piece] = []
+        self._unknown: list[tuple[int, int]] = []  # may or may not be mapped, behind the pieces: address, size
 
     @property
     def mapped_bytes(self) -> int:
@@ -46,9 +48,13 @@ class Window:
         before = len(self.pieces)
         try:
             for piece in pieces:
-                map_piece(self._driver, self.address + self.mapped_bytes, piece.size, piece.handle)
+                place = (self.address + self.mapped_bytes, piece.size)
+                self._unknown.append(place)
+                map_piece(self._driver, *place, piece.handle)
                 self.pieces.append(piece)
+                self._unknown.remove(place)
         except DriverError:
+            self._unknown.remove(place)
             with fatal_if_refused("unmapping what was mapped before a refused map"):
                 self.clear(before)
             raise
@@ -63,7 +69,36 @@ class Window:
             unmap_piece(self._driver, self.address + self.mapped_bytes - piece.size, piece.size, piece.handle)
             self.pieces.pop()
 
-    def close(self) -> None:
-        """Give the addresses back, when nothing is mapped. Raises DriverError."""
-        self.clear()
-        self._driver.address_free(self.address, self.size)
+    def close(self, lifted: Sequence[Piece] = ()) -> None:
+        """Wait, unmap what is mapped, release memory that has been lifted for the window, and free the addresses.
+
+        A call that fails is tried once more; it answers INVALID_VALUE then when it had its effect. Raises StrataError
+        when something could not be given back, Fatal when the context is lost.
+        """
+        left: list[str] = []
+        self._attempt(self._driver.synchronize, left)
+        places = [(self.address + sum(p.size for p in self.pieces[:k]), p.size) for k, p in enumerate(self.pieces)]
+        for va, size in self._unknown:
+            if (va, size) not in places:
+                self._attempt(partial(self._driver.unmap, va, size), left, again=True)
+        for va, size in reversed(places):
+            self._attempt(partial(self._driver.unmap, va, size), left)
+        self.pieces, self._unknown = [], []
+        for piece in lifted:
+            self._attempt(partial(self._driver.release, piece.handle), left)
+        self._attempt(partial(self._driver.address_free, self.address, self.size), left)
+        if left:
+            raise StrataError(f"window: closed, but {'; '.join(left)}")
+
+    def _attempt(self, call: Callable[[], Any], left: list[str], again: bool = False) -> None:
+        """again: whether it had its effect already is unknown."""
+        for repeated in (again, True):
+            try:
+                call()
+                return
+            except DriverError as error:
+                end_if_lost(error, "closing the window")
+                if repeated and error.code == Code.INVALID_VALUE:
+                    return
+                failed = error
+        left.append(str(failed))

@@ -82,6 +82,21 @@ def test_values(name: str, value: str, problem: str | None) -> None:
     assert switches.value(name) == (value if problem is None else SWITCHES[name].default)
 
 
+@pytest.mark.parametrize("value", ["2", "yes", "true", " 1", "00"])
+def test_a_safeguard_in_the_wrong_word_is_on(value: str) -> None:
+    """More is compared than was clearly asked for, never less, and the doctor says so."""
+    switches = read({"STRATA_VERIFY_RECLAIM": value})
+    assert switches.value("STRATA_VERIFY_RECLAIM") == "1"
+    assert switches.problems == (f"STRATA_VERIFY_RECLAIM={value!r}: expected 0 or 1; counts as 1",)
+    assert read({"STRATA_VERIFY_RECLAIM": "0"}).value("STRATA_VERIFY_RECLAIM") == "0"
+    assert [name for name, switch in SWITCHES.items() if switch.otherwise] == ["STRATA_VERIFY_RECLAIM"]
+
+
+def test_what_a_bad_value_counts_as_is_a_good_one() -> None:
+    with pytest.raises(ValueError, match="expected 0 or 1"):
+        Switch("STRATA_X", "flag", ("0", "1"), "0", "A flag.", "none", otherwise="yes")
+
+
 def test_a_switch_of_an_operation_to_come_says_so() -> None:
     switches = read({"STRATA_SELECT_SIMT": "1"})
     assert switches.value("STRATA_SELECT_SIMT") == "1"
@@ -140,7 +155,8 @@ def test_any_environment_is_read(environ: dict[str, str]) -> None:
     for name, value in environ.items():
         if name in SWITCHES and value:
             reported = any(line.startswith(f"{name}=") for line in switches.problems)
-            assert (name in switches.values) == SWITCHES[name].takes(value)
+            counts = value if SWITCHES[name].takes(value) else SWITCHES[name].otherwise
+            assert switches.values.get(name, "") == counts
             assert reported or name in switches.values
         assert not (name not in SWITCHES and name in switches.values)
     unknown = [name for name in environ if name not in SWITCHES and name not in SETTINGS]

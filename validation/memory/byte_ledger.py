@@ -1,10 +1,9 @@
 """The byte ledger: what every byte of the cache's memory was before a loan, meanwhile, and after it.
 
 A slot's digest is the SHA-256 of its expert's bytes on the card. Before: of every slot, and of the residency table
-beside them. Meanwhile: of every slot that stayed, while another process has written poison over at least as many bytes
-as were lent. After: of every slot again, and of the table. Empty slots are left out: what they hold is nobody's.
-The bytes of an expert follow from its number (`strata.memory.pattern`), so its digest can be made again without a card:
-`check` does, and refuses a ledger in which a slot's digest, before or after, is not its expert's.
+beside them. Meanwhile: of every slot that stayed, and of the table, while another process has written poison over as
+many bytes as were lent. After: of every slot again, and of the table. Empty slots have no digest: what they hold is
+nobody's. `ledger_check` makes all of it again without a card.
 
 A ledger is a file of its own and no part of a parity record: that record's schema names all its fields and admits no
 others, and a record that was accepted must stay valid byte for byte. The form is the same: canonical JSON, named by the
@@ -13,24 +12,22 @@ SHA-256 of its bytes.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
 import strata
-from strata.executors.base import KERNELS, StrataError
+from strata.executors.base import StrataError
 from strata.memory.cache import ExpertCache
-from strata.memory.geometry import ExpertGeometry
 from strata.memory.lending import Lending
-from strata.memory.pattern import pattern
 from strata.memory.residency import MISS
 from validation.memory.borrower import Borrower
+from validation.memory.ledger_check import check
+from validation.memory.ledger_form import SCHEMA, digest, sources
 from validation.record.canonical import decode, encode, name_of
 
-SCHEMA = "strata-memory-ledger/1"
-_MEMORY = KERNELS.parent / "memory"
+__all__ = ["check", "digest", "make", "sources", "write"]
 
 
 def make(
@@ -38,8 +35,8 @@ def make(
 ) -> dict[str, Any]:
     """LEND `mib`, let a borrower take and write as much, RECLAIM, and return the ledger.
 
-    lending: verifies every byte; borrow: a borrower of at least so many bytes, that has written them all. Raises what
-    LEND and RECLAIM raise.
+    cache: all of it is mapped; lending: verifies every byte; borrow: a borrower of so many bytes, that has written them
+    all. Raises what LEND and RECLAIM raise.
     """
     before = _slots(cache, len(cache.slots))
     beside = _beside(cache)
@@ -49,7 +46,7 @@ def make(
     first = lending.loan.first
     borrower = borrow(lent.mib << 20)
     try:
-        meanwhile = _slots(cache, cache.usable_slots())
+        meanwhile, beside_meanwhile = _slots(cache, cache.usable_slots()), _beside(cache)
     finally:
         borrower.leave()
     back = lending.reclaim()
@@ -63,9 +60,11 @@ def make(
             "experts": cache.geometry.experts,
             "blobs": [*cache.geometry.blobs],
         },
+        "arena": {"granularity": cache.driver.granularity(), "piece": cache.arena.sizes[0]},
         "slots": [
             {
                 "offset": int(cache.slots.off[slot]),
+                "layer": int(cache.slots.layers[slot]),
                 "row": rows.get(slot, MISS),
                 "before": before[slot],
                 "meanwhile": meanwhile[slot] if slot < len(meanwhile) else "",
@@ -73,51 +72,10 @@ def make(
             }
             for slot, after in enumerate(_slots(cache, len(cache.slots)))
         ],
-        "beside": {"before": beside, "after": _beside(cache)},
-        "lent": {"first": first, "mib": lent.mib, "experts": lent.experts, "borrowed": borrower.nbytes},
+        "beside": {"before": beside, "meanwhile": beside_meanwhile, "after": _beside(cache)},
+        "lent": {"asked": mib, "first": first, "mib": lent.mib, "experts": lent.experts, "borrowed": borrower.nbytes},
         "reclaimed": {"mib": back.mib, "experts": back.experts, "compared": lending.verified.nbytes},
     }
-
-
-def check(ledger: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a ledger; empty when it claims, of every slot, what it must."""
-    found: list[str] = []
-    if ledger.get("schema") != SCHEMA:
-        return [f"schema {ledger.get('schema')!r}, expected {SCHEMA!r}"]
-    shape = ledger["geometry"]
-    geometry = ExpertGeometry(shape["layers"], shape["experts"], tuple(shape["blobs"]))
-    first, lent = ledger["lent"]["first"], 0
-    for slot, entry in enumerate(ledger["slots"]):
-        if entry["after"] != entry["before"]:
-            found.append(f"slot {slot}: other bytes after the loan than before it")
-        if slot < first and entry["meanwhile"] != entry["before"]:
-            found.append(f"slot {slot}: other bytes during the loan than before it")
-        if slot >= first and entry["meanwhile"]:
-            found.append(f"slot {slot}: it has a digest during the loan, but it was lent")
-        row = entry["row"]
-        if row == MISS:
-            continue
-        lent += geometry.blob(row) if slot >= first else 0
-        blob = pattern(row, geometry.blob(row))
-        if entry["before"] != digest(blob):
-            found.append(f"slot {slot}: not the bytes of expert {geometry.expert(row)}")
-    rows = [entry["row"] for entry in ledger["slots"] if entry["row"] != MISS]
-    if len(rows) != len(set(rows)):
-        found.append("an expert is in two slots")
-    if sum(1 for entry in ledger["slots"][first:] if entry["row"] != MISS) != ledger["lent"]["experts"]:
-        found.append(f"{ledger['lent']['experts']} experts were lent, its slots say otherwise")
-    if (
-        ledger["reclaimed"]["experts"] != ledger["lent"]["experts"]
-        or ledger["reclaimed"]["mib"] != ledger["lent"]["mib"]
-    ):
-        found.append("what came back is not what was lent")
-    if ledger["reclaimed"]["compared"] != lent:
-        found.append(f"{ledger['reclaimed']['compared']} bytes were compared, expected {lent}")
-    if ledger["lent"]["borrowed"] < ledger["lent"]["mib"] << 20:
-        found.append(f"the borrower wrote {ledger['lent']['borrowed']} bytes, expected {ledger['lent']['mib']} MiB")
-    if ledger["beside"]["before"] != ledger["beside"]["after"]:
-        found.append("bytes beside the slots have changed")
-    return found
 
 
 def write(ledger: Mapping[str, Any], directory: FilePath) -> FilePath:
@@ -132,17 +90,6 @@ def write(ledger: Mapping[str, Any], directory: FilePath) -> FilePath:
     except OSError as error:
         raise StrataError(f"{file} cannot be written: {error.strerror}") from error
     return file
-
-
-def digest(data: Any) -> str:
-    """SHA-256 of a uint8 array, 64 hex digits."""
-    return hashlib.sha256(data).hexdigest()
-
-
-def sources() -> dict[str, str]:
-    """SHA-256 of the code that a ledger is about, by path below `strata`."""
-    files = [*sorted(_MEMORY.glob("*.py")), KERNELS / "compare_bytes.cu", KERNELS / "compare_bytes.py"]
-    return {file.relative_to(KERNELS.parent).as_posix(): digest(file.read_bytes()) for file in files}
 
 
 def _slots(cache: ExpertCache, count: int) -> list[str]:

@@ -26,7 +26,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Exit status. Raises ExecutorUnavailable when there is no card."""
+    """Exit status. Raises ExecutorUnavailable when there is no card, StrataError when the file cannot be written, which
+    is tried first: the run takes minutes."""
+    if options.out:
+        _writable(options.out)
     world = fake_world() if options.fake else real_world()
     found: dict[str, object] = {}
     status = PASSED
@@ -45,3 +48,15 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.out:
         options.out.write_text(json.dumps(found, indent=1) + "\n")
     return status
+
+
+def _writable(file: FilePath) -> None:
+    """Raises StrataError unless the file can be written. One that is there stays as it is, and none is left behind."""
+    new = not file.exists()
+    try:
+        with file.open("a"):
+            pass
+        if new:
+            file.unlink()
+    except OSError as error:
+        raise StrataError(f"--out {str(file)!r} cannot be written: {error.strerror}") from error

@@ -24,63 +24,23 @@ import numpy as np
 from strata.executors.base import StrataError
 from strata.memory.arena import open_arena
 from strata.memory.carve import Workspace
-from strata.memory.device_resource import DeviceResource
 from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.geometry import ExpertGeometry
 from strata.memory.graphs import BoundGraph, StaleGraph
-from strata.memory.growth import Growth
 from strata.memory.head import Head, HeadAlias, HeadPhase
 from strata.memory.invariants import violations
 from strata.memory.loan import TailLoan
 from strata.memory.opening import open_cache
-from strata.memory.pattern import pattern, patterned
-from strata.memory.phases import Prompt, PromptLoan
+from strata.memory.pattern import patterned
 from strata.memory.pieces import MIB
 from strata.memory.prompt_path import PromptPath
-from strata.memory.request_state import RequestState, Sampling
-from strata.memory.resources import DEPENDENCIES, ResourceGraph
-from strata.memory.settings import LoanSettings
-from strata.memory.shapes import ModelShape
 from strata.memory.slots import uniform_slots
 from strata.memory.source import total_bytes
+from validation.memory.loan_engine import REAL, SMALL, STATE, LoanEngine, Sizes, locked, profile
 
 #: What is written over a workspace.
 FOREIGN = 0x5A
 #: Every so many changes everything is compared.
 EVERY = 10
-STATE = RequestState(Sampling(temperature=0.7, repeat_penalty=1.1), seed=5, draws=3, penalty_history=(1, 2, 3))
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """geometry: of the experts; slots: of the cache; piece: bytes that memory moves in; head, experts, verifier: bytes
-    of the resources; shape: of the workspace; tokens: of a prompt."""
-
-    geometry: ExpertGeometry
-    slots: int
-    piece: int
-    head: int
-    experts: int
-    verifier: int
-    shape: ModelShape
-    tokens: int
-
-
-#: The reference model's blobs, head and draft experts; a cache of 1.2 GiB.
-REAL = Sizes(
-    ExpertGeometry.uniform(4, 160, ModelShape().max_blob),
-    600,
-    64 * MIB,
-    ModelShape().head_bytes,
-    ModelShape().experts * ModelShape().mtp_blob,
-    40 * MIB,
-    ModelShape(),
-    3000,
-)
-_SMALL_SHAPE = ModelShape(experts=8, hidden=256, width=64, top_k=1, heads=1, kv_heads=1, selected=16, slack=4096)
-SMALL = Sizes(
-    ExpertGeometry(2, 60, (500_003, 450_001)), 100, 4 * MIB, 3_000_001, 2_000_003, 100_001, _SMALL_SHAPE, 3000
-)
 
 
 @dataclass
@@ -101,35 +61,11 @@ class Report:
         return result
 
 
-class _Verifier(DeviceResource):
-    """Device memory with request state that is gone with it."""
-
-    _state: RequestState | None = None
-
-    def release(self) -> None:
-        super().release()
-        self._state = None
-
-    def apply(self, state: RequestState) -> None:
-        self._state = state
-
-    def state(self) -> RequestState:
-        if self._state is None:
-            raise StrataError("no verifier to read request state from")
-        return self._state
-
-
-def _locked(driver: Any, nbytes: int, row: int) -> np.ndarray:
-    content: np.ndarray = driver.page_locked(nbytes)
-    content[:] = pattern(row, nbytes)
-    return content
-
-
 def alias_changes(driver: Any, sizes: Sizes, changes: int, report: Report) -> None:
     """`changes` prompts through the head alias."""
-    head = Head(open_arena(driver, sizes.head, sizes.piece), _locked(driver, sizes.head, 1 << 20))
+    head = Head(open_arena(driver, sizes.head, sizes.piece), locked(driver, sizes.head, 1 << 20))
     source = patterned(sizes.geometry, driver.page_locked(total_bytes(sizes.geometry)))
-    cache = open_cache(driver, source, uniform_slots(sizes.geometry, sizes.slots), _profile(sizes), sizes.piece)
+    cache = open_cache(driver, source, uniform_slots(sizes.geometry, sizes.slots), profile(sizes), sizes.piece)
     alias = HeadAlias(head, TailLoan(cache), PromptPath(driver, sizes.shape, 32_768), keep=4)
     captured = driver.capture([(head.address, sizes.head)])
     graph = BoundGraph("window", captured, [head])
@@ -166,39 +102,12 @@ def alias_changes(driver: Any, sizes: Sizes, changes: int, report: Report) -> No
 
 def loan_changes(driver: Any, sizes: Sizes, changes: int, report: Report) -> None:
     """`changes` prompts that take the loan."""
-    source = patterned(sizes.geometry, driver.page_locked(total_bytes(sizes.geometry)))
-    cache = open_cache(driver, source, uniform_slots(sizes.geometry, sizes.slots), _profile(sizes), sizes.piece)
-    decode = cache.arena.starts[-(-2 * cache.arena.pieces // 3)]
-    contents = {"H": _locked(driver, sizes.head, 1 << 20), "X": _locked(driver, sizes.experts, 1 << 21)}
-    head, experts = (
-        DeviceResource(driver, name, contents[name].nbytes, lambda name=name: contents[name], (), sizes.piece)  # type: ignore[misc]
-        for name in ("H", "X")
-    )
-    part = sizes.head // 3
-    draft = DeviceResource(
-        driver, "D", part, lambda: driver.copy_out(head.address, part), DEPENDENCIES["D"], sizes.piece
-    )
-    verifier = _Verifier(
-        driver, "V", sizes.verifier, lambda: pattern(1 << 22, sizes.verifier), DEPENDENCIES["V"], sizes.piece
-    )
-    resources = (head, experts, draft, verifier)
-    tail = TailLoan(cache)
-    loan = PromptLoan(
-        ResourceGraph(resources),
-        Growth(cache, decode),
-        tail,
-        PromptPath(driver, sizes.shape, 32_768),
-        verifier,
-        LoanSettings(elastic=True, mtp=True, head=True, repeat=True),
-        32_768,
-        keep=4,
-    )
-    prompt = Prompt(sizes.tokens + 1, state=STATE)
+    engine = LoanEngine(driver, sizes)
+    loan, resources, verifier = engine.loan, engine.resources, engine.verifier
     addresses = [resource.address for resource in resources]
-    loan.ready()
     free = driver.mem_info()[0]
     for change in range(changes):
-        workspace = report.timed("loan begin", lambda: loan.begin(prompt))
+        workspace = report.timed("loan begin", lambda: loan.begin(engine.prompt))
         report.expect(not loan.note, f"loan {change}: {loan.note}")
         driver.fill(workspace.address, FOREIGN, workspace.nbytes)
         report.timed("loan end", loan.end)
@@ -207,20 +116,11 @@ def loan_changes(driver: Any, sizes: Sizes, changes: int, report: Report) -> Non
         got = driver.mem_info()[0]
         report.expect(got == free, f"loan {change}: {got} bytes free, expected {free}")
         if change % EVERY == 0 or change == changes - 1:
-            for resource in (head, experts):
-                same = driver.compare(resource.address, contents[resource.name]).equal
+            for resource in resources[:2]:
+                same = driver.compare(resource.address, engine.contents[resource.name]).equal
                 report.expect(same, f"loan {change}: {resource.name} has other bytes")
-            report.problems += [f"loan {change}: {line}" for line in violations(cache)]
-    for resource in resources:
-        resource.close()
-    cache.close()
-
-
-def _profile(sizes: Sizes) -> list[int]:
-    """Every row, layers mixed."""
-    rows = sizes.geometry.rows
-    step = next(step for step in range(rows * 5 // 8, rows) if np.gcd(step, rows) == 1)
-    return [row * step % rows for row in range(rows)]
+            report.problems += [f"loan {change}: {line}" for line in violations(engine.cache)]
+    engine.close()
 
 
 def run(driver: Any, sizes: Sizes, changes: int) -> Report:

@@ -1,10 +1,13 @@
 """Every driver call of every operation fails, before and after its effect, with each code; nothing may come of it but
 what the table of outcomes says.
 
-An operation is run once to count its calls, then again for each fault. Afterwards the faults are off, and it is asked:
-do the invariants hold, was a rule of the driver broken, is a handle nobody's? Was it refused or done: does everything
-come home, byte for byte, does LEND and RECLAIM work, is the card empty after closing? Was it fatal: does nothing go
-on, is the card empty after the process, does the next process open?
+An operation is run once to count its calls, then again for each fault. A call that makes something (a handle, a range,
+a stream) keeps nothing when it fails, so for those there is no failure after the effect. The second of two faults may
+come too late, when the operation has ended with the first: how many came about is counted.
+
+Afterwards the faults are off, and it is asked: do the invariants hold, was a rule of the driver broken, is a handle
+nobody's? Was it refused or done: does everything come home, byte for byte, does LEND and RECLAIM work, is the card
+empty after closing? Was it fatal: does nothing go on, is the card empty after the process, does the next process open?
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import NamedTuple
 from strata.executors.base import StrataError
 from strata.memory.driver import STICKY, Code
 from strata.memory.errors import Fatal
+from strata.memory.fake import MAKERS
 from strata.memory.fault_plan import Fail
 from validation.memory.operations import DONE, FATAL, OPERATIONS, REFUSED, Operation
 from validation.memory.world import KINDS, World, missing
@@ -55,9 +59,12 @@ class Trial(NamedTuple):
 
 @dataclass
 class Findings:
-    """What came of trials. outcomes: how often each (operation, call, outcome); problems: a line each."""
+    """What came of trials. outcomes: how often each (operation, call, outcome); problems: a line each; pairs: trials of
+    two faults, both: those of them in which the second came about, too."""
 
     trials: int = 0
+    pairs: int = 0
+    both: int = 0
     calls: dict[str, int] = field(default_factory=dict)
     outcomes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
@@ -65,6 +72,8 @@ class Findings:
     def add(self, other: Findings) -> None:
         """Take in what another process found."""
         self.trials += other.trials
+        self.pairs += other.pairs
+        self.both += other.both
         self.calls |= other.calls
         self.outcomes += other.outcomes
         self.problems += other.problems
@@ -72,20 +81,24 @@ class Findings:
 
 def calls(operation: Operation, kind: str) -> list[str]:
     """The labels of the driver calls that an operation makes when none fails. Raises StrataError when it fails so."""
-    world = _prepared(operation, kind)
+    world = prepared(operation, kind)
     done = len(world.driver.log)
     operation.act(world)
     return [operation.label(world, call) for call in world.driver.log[done:]]
 
 
-def trials(operation: Operation, kind: str, count: int, codes: Sequence[int] = CODES) -> Iterator[Trial]:
-    """Every single fault, and every pair of faults that are at most SECOND_WITHIN calls apart (with one code)."""
-    for call in range(1, count + 1):
+def trials(operation: Operation, kind: str, names: Sequence[str], codes: Sequence[int] = CODES) -> Iterator[Trial]:
+    """Every single fault, and every pair of faults that are at most SECOND_WITHIN calls apart (with one code).
+
+    names: of the calls that the operation makes.
+    """
+    for call, name in enumerate(names, 1):
+        moments = (False,) if name in MAKERS else (False, True)
         for code in codes:
-            for after in (False, True):
+            for after in moments:
                 yield Trial(operation.name, kind, call, code, after)
         for apart in range(1, SECOND_WITHIN + 1):
-            for after in (False, True):
+            for after in moments:
                 yield Trial(operation.name, kind, call, Code.UNKNOWN, after, call + apart)
 
 
@@ -93,18 +106,20 @@ def examine(operation: Operation, kind: str, codes: Sequence[int] = CODES) -> Fi
     """All trials of an operation."""
     names = calls(operation, kind)
     findings = Findings(calls={f"{operation.name} ({kind})": len(names)})
-    for trial in trials(operation, kind, len(names), codes):
+    for trial in trials(operation, kind, names, codes):
         name = names[trial.call - 1]
-        outcome, problems = attempt(operation, trial, name)
+        outcome, problems, met = attempt(operation, trial, name)
         findings.trials += 1
+        findings.pairs += bool(trial.second)
+        findings.both += met == 2
         findings.outcomes[operation.name, name, outcome] += 1
         findings.problems += [f"{trial} ({name}): {line}" for line in problems]
     return findings
 
 
-def attempt(operation: Operation, trial: Trial, name: str) -> tuple[str, list[str]]:
-    """The outcome of a trial, and what is wrong. name: of the call that fails."""
-    world = _prepared(operation, trial.kind)
+def attempt(operation: Operation, trial: Trial, name: str) -> tuple[str, list[str], int]:
+    """The outcome of a trial, what is wrong, and how many faults came about. name: of the call that fails."""
+    world = prepared(operation, trial.kind)
     done = len(world.driver.log)
     world.driver.plan.at(done + trial.call, Fail(trial.code, trial.after))
     if trial.second:
@@ -118,8 +133,11 @@ def attempt(operation: Operation, trial: Trial, name: str) -> tuple[str, list[st
     except StrataError as error:
         outcome, said = REFUSED, str(error)
     except Exception as error:  # the operation's own code fell over
-        return "fell over", [f"{type(error).__name__}: {error}"]
+        return "fell over", [f"{type(error).__name__}: {error}"], world.driver.plan.met
+    met = world.driver.plan.met
     world.driver.plan.clear()
+    if not met:
+        found.append("the fault did not come about")
     if operation.opens and outcome == FATAL and not trial.second:
         outcome = REFUSED  # nothing had begun
     found += _expected(operation, trial, name, outcome, said)
@@ -130,7 +148,7 @@ def attempt(operation: Operation, trial: Trial, name: str) -> tuple[str, list[st
             found += _afterwards(operation, world, outcome)
     except StrataError as error:
         found.append(f"{outcome}, and then: {error}")
-    return outcome, found
+    return outcome, found, met
 
 
 def _expected(operation: Operation, trial: Trial, name: str, outcome: str, said: str) -> list[str]:
@@ -158,7 +176,8 @@ def _afterwards(operation: Operation, world: World, outcome: str) -> list[str]:
     return found + world.close()
 
 
-def _prepared(operation: Operation, kind: str) -> World:
+def prepared(operation: Operation, kind: str) -> World:
+    """A world in which the operation can be done."""
     world = operation.make(kind)
     if not operation.opens:
         world.open()

@@ -21,6 +21,8 @@ from strata.memory.driver import Code
 from validation.memory.exhaustive import CODES, Findings, examine
 from validation.memory.operations import DONE, FATAL, OPERATIONS, REFUSED
 from validation.memory.world import KINDS
+from validation.memory.wrong_bytes import compared
+from validation.memory.wrong_bytes import examine as wrong_bytes
 
 PASSED, FAILED = 0, 1
 #: Problems that are shown.
@@ -44,11 +46,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
         for kind in KINDS
         if fnmatchcase(operation.name, options.operations)
     ]
-    if not parts or options.jobs < 1:
+    if options.jobs < 1:
+        raise StrataError(f"--jobs {options.jobs}: expected at least 1")
+    if not parts:
         names = ", ".join(operation.name for operation in OPERATIONS)
-        raise StrataError(
-            f"--operations {options.operations!r}, --jobs {options.jobs}: expected some of {names}, and 1"
-        )
+        raise StrataError(f"--operations {options.operations!r}: expected some of {names}, in these letters")
     codes = FEW if options.few_codes else CODES
     total = Findings()
     table = Table(box=None, pad_edge=False)
@@ -65,9 +67,31 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if len(total.problems) > SHOWN:
         console.print(f"and {len(total.problems) - SHOWN} more")
     calls = sum(total.calls.values())
-    words = f"{total.trials} failures over {calls} driver calls, {len(codes)} codes, before and after their effect"
+    words = (
+        f"{total.trials - total.pairs} failures over {calls} driver calls, {len(codes)} codes, before and after their "
+        f"effect, and {total.pairs} pairs, of which the second came about in {total.both}"
+    )
     console.print(f"{words}: {'no problem' if not total.problems else f'{len(total.problems)} problems'}")
-    return FAILED if total.problems else PASSED
+    silent = _wrong_bytes(options.operations, console)
+    return FAILED if total.problems or silent else PASSED
+
+
+def _wrong_bytes(names: str, console: Console) -> int:
+    """Copies with a wrong byte; how many of them something was wrong after."""
+    tried = [
+        wrong
+        for operation in compared()
+        for kind in KINDS
+        if fnmatchcase(operation.name, names)
+        for wrong in wrong_bytes(operation, kind)
+    ]
+    silent = [wrong for wrong in tried if wrong.problems]
+    for wrong in silent[:SHOWN]:
+        where = f"{wrong.operation} ({wrong.kind}), copy {wrong.copy} with a wrong byte"
+        console.print(f"{where}: {wrong.outcome}, {wrong.problems[0]}", markup=False)
+    if tried:
+        console.print(f"{len(tried)} copies with a wrong byte: {len(silent)} were not seen")
+    return len(silent)
 
 
 def _one(part: tuple[str, str], codes: Sequence[int]) -> Findings:

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from validation.memory import byte_ledger
 from validation.memory.bench_world import fake_world, real_world
+from validation.memory.ledger_check import misnamed
 from validation.record import canonical
 
 PASSED, FAILED = 0, 1
@@ -27,8 +28,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Exit status. Raises StrataError when there is no card, or the file is no ledger."""
+    problems: list[str] = []
     if options.check:
-        ledger = canonical.decode(canonical.read(options.check))
+        data = canonical.read(options.check)
+        ledger = canonical.decode(data)
+        problems += misnamed(options.check.stem, data)
     else:
         world = fake_world() if options.fake else real_world()
         world.open()
@@ -37,7 +41,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         provenance = {"device": name.decode(errors="replace") if isinstance(name, bytes) else str(name)}
         ledger = byte_ledger.make(world.cache, world.lending, world.sizes.lend, world.borrow, provenance)
         world.close()
-    problems = byte_ledger.check(ledger)
+    problems += byte_ledger.check(ledger)
     for line in problems:
         console.print(line, markup=False)
     resident = sum(1 for entry in ledger["slots"] if entry["row"] >= 0)

@@ -5,6 +5,7 @@ It stands in for what a cache's copies go through; comparisons go past it, as th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,11 @@ class Meddling:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._driver, name)
+
+    def copy_in_all(self, ranges: Iterable[tuple[int, np.ndarray]], stream: int) -> None:
+        """Each of them by itself, so that none goes past this driver."""
+        for va, host in ranges:
+            self.copy_in(va, host, stream)
 
     def copy_in(self, va: int, host: np.ndarray, stream: int | None = None) -> None:
         """Hold back the copies to the swapped addresses until both are there."""

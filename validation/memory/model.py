@@ -39,6 +39,8 @@ class Model:
     prompt_first: int = -1
     evicted: dict[int, int] = field(default_factory=dict)  # row by slot: a row may have left several
     borrowed: int = 0
+    reading: str = ""  # how a prompt is read at the moment, when the phases have it
+    moved: int = 0  # pieces that came or went with the prompt that is read
 
     @property
     def slots(self) -> int:
@@ -144,14 +146,14 @@ class Model:
                 return slot
         return -1
 
-    def lend_prompt(self, nbytes: int, keep: int) -> int | str:
-        """The first slot that a prompt borrows."""
+    def lend_prompt(self, nbytes: int, keep: int, most: int | None = None) -> int | str:
+        """The first slot that a prompt borrows; most: the last one that it may be."""
         if keep > self.slots:
             return REFUSED
         fitting = [slot for slot in range(keep, self.usable() + 1) if self.mapped - self.off[slot] >= nbytes]
         if nbytes < 1 or not fitting:
             return REFUSED
-        first = max(fitting)
+        first = max(fitting) if most is None else min(max(fitting), most)
         self.land()
         if self.prompt is not None and first != self.prompt_first:
             self.refill_prompt()
@@ -162,6 +164,46 @@ class Model:
     def refill_prompt(self) -> None:
         self.where |= self.prompt or {}
         self.prompt = None
+
+    def others_lend(self) -> bool:
+        """Whether something is lent that a prompt which is read differently respects."""
+        return self.lent is not None or bool(self.evicted)
+
+    def begin_loan(self, resources: int) -> None:
+        """What decoding alone needs goes, and the cache grows into it. resources: bytes."""
+        self.land()
+        self.fixed -= resources
+        before = self.pieces
+        while self.pieces < len(self.sizes) and self.free >= self.sizes[self.pieces]:
+            self.pieces += 1
+        self.moved = self.pieces - before
+
+    def end_loan(self, resources: int) -> None:
+        """Back to the decode size; a row whose slot goes does not come back."""
+        self.pieces -= self.moved
+        self.fixed += resources
+        self.prompt = {row: slot for row, slot in (self.prompt or {}).items() if slot < self.usable()}
+        self.moved = 0
+
+    def begin_alias(self, need: int, keep: int, head: int) -> int:
+        """The fewest last pieces behind `keep` slots that hold `need` bytes with the head's move; the first slot."""
+        self.land()
+        starts = [sum(self.sizes[:k]) for k in range(self.pieces)]
+        whole = [k for k in range(self.pieces) if keep <= self.slots and starts[k] >= self.off[keep]]
+        for count in range(len(whole) + 1):
+            tail = sum(self.sizes[self.pieces - count : self.pieces])
+            if head + tail >= need or count == len(whole):
+                break
+        boundary = self.mapped - tail
+        first = sum(1 for slot in range(self.slots) if self.off[slot + 1] <= boundary)
+        self.prompt, self.prompt_first = self._take(first), first
+        self.pieces, self.fixed, self.moved = self.pieces - count, self.fixed + tail, count
+        return first
+
+    def end_alias(self) -> None:
+        """The pieces come back."""
+        back = sum(self.sizes[self.pieces : self.pieces + self.moved])
+        self.pieces, self.fixed, self.moved = self.pieces + self.moved, self.fixed - back, 0
 
     def shrink(self, keep: int) -> int | str:
         """How many rows leave a cache that is made smaller."""

@@ -23,7 +23,7 @@ from strata.memory.prompt_path import PromptPath
 from strata.memory.request_state import RequestState, Sampling
 from strata.memory.resources import DEPENDENCIES, ResourceGraph
 from strata.memory.settings import LoanSettings
-from validation.memory.world import BLOBS, GRANULARITY, PIECE, World, expect_fatal
+from validation.memory.world import BLOBS, GRANULARITY, World, expect_fatal
 
 #: Bytes of the lent resources; none a multiple of the granularity, two of more than one piece.
 SIZES = {"H": 150_001, "X": 140_003, "D": 40_005, "V": 30_007}
@@ -90,12 +90,17 @@ def scribble(driver: Driver, workspace: Workspace) -> None:
 
 
 class PromptWorld(World):
-    """Resources H, X, D and V beside a cache that grows into their memory. In DECODING once it is open."""
+    """Resources H, X, D and V beside a cache that grows into their memory. In DECODING once it is open.
+
+    decode_pieces: of the cache while decoding.
+    """
+
+    decode_pieces = DECODE_PIECES
 
     def open(self) -> None:
         super().open()
         experts, driver = self.cache, self.driver
-        self.growth = Growth(experts, DECODE_PIECES * PIECE)
+        self.growth = Growth(experts, self.decode_pieces * self.piece)
         self.tail = TailLoan(experts)
         self.head = DeviceResource(driver, "H", SIZES["H"], lambda: content("H"), DEPENDENCIES["H"], PART)
 
@@ -115,7 +120,7 @@ class PromptWorld(World):
         self.tail.refill(verify_all=True)
         self.resources.restore()
         self.verifier.apply(STATE)
-        everything = LoanSettings(elastic=True, mtp=True, head=True, repeat=True)
+        everything = LoanSettings(elastic=True, mtp=True, head=True, repeat=True, verify_all=self.verify_all)
         path = PromptPath(driver, SmallShape(), 4096)
         self.loan = PromptLoan(self.resources, self.growth, self.tail, path, self.verifier, everything, 4096, keep=KEEP)
         self.graph = BoundGraph(
@@ -157,8 +162,8 @@ class PromptWorld(World):
         read = np.asarray(self.graph.launch())
         whole = np.concatenate([content(part.name) for part in self.parts])
         found = [] if np.array_equal(read, whole) else ["a graph that was captured before reads other bytes"]
-        if self.cache.arena.pieces != DECODE_PIECES:
-            found.append(f"{self.cache.arena.pieces} pieces are mapped while decoding, expected {DECODE_PIECES}")
+        if self.cache.arena.pieces != self.decode_pieces:
+            found.append(f"{self.cache.arena.pieces} pieces are mapped while decoding, expected {self.decode_pieces}")
         return found
 
     def ended(self) -> list[str]:
@@ -182,7 +187,8 @@ class AliasWorld(World):
         self.content = content("H")
         self.head = Head(arena, self.content)
         path = PromptPath(self.driver, SmallShape(), 4096)
-        self.alias = HeadAlias(self.head, TailLoan(self.cache), path, keep=KEEP, most_chunk=4096)
+        self.tail = TailLoan(self.cache)
+        self.alias = HeadAlias(self.head, self.tail, path, keep=KEEP, most_chunk=4096, verify_all=self.verify_all)
         self.graph = BoundGraph("window", self.driver.capture([(self.head.address, SIZES["H"])]), [self.head])
         self.address, self.held = self.head.address, self._sum()
         self.home = self.residents()

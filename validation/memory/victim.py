@@ -1,6 +1,8 @@
-"""A process that lends and reclaims, or reads prompts with the head's memory, for ever: somebody will kill it.
+"""A process that lends and reclaims, or reads prompts in borrowed memory, for ever: somebody will kill it.
 
-`python -m validation.memory.victim lend` prints `READY` once its cache is open, then a line before each step.
+`python -m validation.memory.victim lend` prints `READY` once its cache is open, then a line before each step: LEND and
+RECLAIM. With `alias` prompts are read with the head's memory, with `loan` with that of the head, draft layer and
+verifier, which are released and restored.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from strata.executors.base import StrataError
 from strata.memory.pieces import MIB
 from validation.memory.bench_world import BenchWorld, fake_world, real_world
+from validation.memory.loan_engine import BRISK, SMALL, LoanEngine
 
-WHATS = ("lend", "prompt")
+WHATS = ("lend", "alias", "loan")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,10 +28,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=1 << 30, metavar="N", help="end after N (default: never)")
     options = parser.parse_args(arguments)
     world = fake_world() if options.fake else real_world()
+    if options.what == "loan":
+        _loan(LoanEngine(world.driver, SMALL if options.fake else BRISK), options.rounds)
+        return 0
     if not options.fake:
         world.sizes = replace(world.sizes, experts=64, cache=352 * MIB, lend=128, keep=8)
     world.open()
-    steps = _lend if options.what == "lend" else _prompt
+    steps = _lend if options.what == "lend" else _alias
     steps(world, options.rounds)
     return 0
 
@@ -41,7 +48,7 @@ def _lend(world: BenchWorld, rounds: int) -> None:
         world.lending.reclaim()
 
 
-def _prompt(world: BenchWorld, rounds: int) -> None:
+def _alias(world: BenchWorld, rounds: int) -> None:
     alias = world.alias()
     _say("READY")
     for _ in range(rounds):
@@ -49,6 +56,17 @@ def _prompt(world: BenchWorld, rounds: int) -> None:
         alias.enter(world.sizes.fresh)
         _say("leave")
         alias.leave()
+
+
+def _loan(engine: LoanEngine, rounds: int) -> None:
+    _say("READY")
+    for _ in range(rounds):
+        _say("begin")
+        engine.loan.begin(engine.prompt)
+        if engine.loan.note:
+            raise StrataError(f"the prompt took no loan: {engine.loan.note}")
+        _say("end")
+        engine.loan.end()
 
 
 def _say(word: str) -> None:

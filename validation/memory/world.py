@@ -37,10 +37,18 @@ KINDS = ("uniform", "sized")
 
 
 class World:
-    """One process on a card. kind: of its slots. `open` takes the memory; everything else is there after it."""
+    """One process on a card. kind: of its slots; slots: how many of the largest fit; piece: bytes that memory moves in.
+    `open` takes the memory; everything else is there after it."""
 
-    def __init__(self, kind: str = "uniform", card: FakeCard | None = None, verify_all: bool = True) -> None:
-        self.kind = kind
+    def __init__(
+        self,
+        kind: str = "uniform",
+        card: FakeCard | None = None,
+        verify_all: bool = True,
+        slots: int = SLOTS,
+        piece: int = PIECE,
+    ) -> None:
+        self.kind, self.piece = kind, piece
         self.card = FakeCard(CARD) if card is None else card
         self.driver = FakeDriver(self.card, GRANULARITY)
         self.geometry = ExpertGeometry(LAYERS, EXPERTS, BLOBS)
@@ -48,7 +56,9 @@ class World:
         self.profile = [(7 * row) % self.geometry.rows for row in range(self.geometry.rows)]
         uniform = kind == "uniform"
         self.slots: Slots = (
-            uniform_slots(self.geometry, SLOTS) if uniform else sized_slots(self.geometry, self.profile, BYTES)
+            uniform_slots(self.geometry, slots)
+            if uniform
+            else sized_slots(self.geometry, self.profile, slots * max(BLOBS))
         )
         self.verify_all = verify_all
         self._cache: ExpertCache | None = None
@@ -60,7 +70,7 @@ class World:
 
     def open(self) -> None:
         """Open and fill the cache. Raises what `open_cache` raises."""
-        self._cache = open_cache(self.driver, self.source, self.slots, self.profile, PIECE)
+        self._cache = open_cache(self.driver, self.source, self.slots, self.profile, self.piece)
         self.lending = Lending(self.cache, verify_all=self.verify_all, clock=lambda: 0.0)
         self.tier = AdaptiveTier(self.cache, Pace(every=1, swaps=4))
         self.resizing = Resizing(self.cache, self.tier.hottest_miss)

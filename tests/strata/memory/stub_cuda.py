@@ -8,7 +8,6 @@ the two of compare_bytes.cu.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from enum import IntEnum
 from itertools import count
@@ -24,12 +23,15 @@ from strata.memory.fake_memory import FakeMemory
 from strata.memory.fake_queues import FakeQueues, Work
 
 Answer = tuple[Any, ...]
+#: The context of the device.
+CONTEXT = 1
 
 
 class CUresult(IntEnum):
     CUDA_SUCCESS = 0
     CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_INVALID_CONTEXT = 201
     CUDA_ERROR_NOT_READY = 600
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
@@ -38,6 +40,9 @@ def _answers(function: Callable[..., Any]) -> Callable[..., Answer]:
     """Turn a DriverError into the tuple that the module would return."""
 
     def call(self: StubCuda, *args: Any) -> Answer:
+        if self.contexts[-1:] != [CONTEXT] and not function.__name__.startswith(("cuCtx", "cuDevice")):
+            self.memory.misuse.append(f"{function.__name__} in context {self.contexts[-1:]}")
+            return (CUresult.CUDA_ERROR_INVALID_CONTEXT,)
         if self.memory.lost:
             return (CUresult.CUDA_ERROR_ILLEGAL_ADDRESS,)
         try:
@@ -68,6 +73,7 @@ class StubCuda:
         self.queues = FakeQueues()
         self.memory = FakeMemory(FakeCard(1 << 30), granularity, self.queues.touches)
         self.hosts: dict[int, np.ndarray] = {}
+        self.contexts = [CONTEXT]  # of the one thread that tests use
         self.plain: dict[int, tuple[int, int]] = {}
         self.captures: dict[int, list[Work]] = {}
         self.graphs: dict[int, list[Work]] = {}
@@ -80,15 +86,23 @@ class StubCuda:
 
     @_answers
     def cuDevicePrimaryCtxRetain(self, device: int) -> Any:  # noqa: N802
-        return 1
+        return CONTEXT
 
     @_answers
     def cuDevicePrimaryCtxRelease(self, device: int) -> Any:  # noqa: N802
         return None
 
     @_answers
-    def cuCtxSetCurrent(self, context: int) -> Any:  # noqa: N802
-        return None
+    def cuCtxGetCurrent(self) -> Any:  # noqa: N802
+        return self.contexts[-1] if self.contexts else 0
+
+    @_answers
+    def cuCtxPushCurrent(self, context: int) -> Any:  # noqa: N802
+        self.contexts.append(context)
+
+    @_answers
+    def cuCtxPopCurrent(self) -> Any:  # noqa: N802
+        return self.contexts.pop()
 
     @_answers
     def cuDeviceGetAttribute(self, attribute: int, device: int) -> Any:  # noqa: N802
@@ -301,8 +315,7 @@ class StubBindings(Bindings):
         self.cuda: Any = StubCuda(granularity)
         self.device = 0
         self.extra = "cuda13x"
-        self._bound = threading.local()
-        self._context = 1
+        self._context = CONTEXT
         self.cupy = SimpleNamespace(
             cuda=SimpleNamespace(
                 UnownedMemory=lambda va, n, owner, device: (va, n),

@@ -11,7 +11,9 @@ from strata.executors.base import StrataError
 from strata.memory.adaptive import AdaptiveTier, Pace, decide
 from strata.memory.driver import Code
 from strata.memory.errors import Fatal
+from strata.memory.fake_queues import Work
 from strata.memory.fault_plan import Corrupt, Fail
+from strata.memory.lending import Lending
 from strata.memory.pattern import patterned
 from strata.memory.residency import MISS
 from strata.memory.views import StaleView
@@ -89,7 +91,8 @@ def test_a_swap_demotes_uploads_copies_and_lands_before_the_next_window(kind: st
     assert driver.log == []
     cache.begin_window()
     assert tier.end_window() == [(incoming, outgoing)]
-    # The demotion is on the device before the slot is written.
+    # The card is at rest before the demotion, and that is on the device before the slot is written.
+    assert driver.log.pop(0).name == "synchronize"
     assert [call.args[0] for call in driver.log] == [cache.residency.address, cache.base + int(cache.slots.off[slot])]
     assert not cache.residency.stale
     assert cache.residency.slot(incoming) == cache.residency.slot(outgoing) == MISS
@@ -99,7 +102,7 @@ def test_a_swap_demotes_uploads_copies_and_lands_before_the_next_window(kind: st
         view.array()
     driver.log.clear()
     cache.begin_window()
-    assert names(driver.log) == ["wait_stream", "copy_in"]
+    assert names(driver.log) == ["synchronize", "copy_in"]
     assert cache.residency.slot(incoming) == slot
     assert np.array_equal(cache.read(*GEOMETRY.expert(incoming)), SOURCE.blob(incoming))
     assert_sound(cache, driver)
@@ -181,18 +184,22 @@ def test_an_expert_the_host_does_not_hold_is_neither_evicted_nor_fetched() -> No
     assert outgoing not in [swap.outgoing for swap in tier.begin()]
 
 
-@pytest.mark.parametrize("call", ["copy_in", "wait_stream"])
+@pytest.mark.parametrize("call", ["copy_in", "synchronize"])
 @pytest.mark.parametrize("occurrence", [1, 2])
-def test_a_failed_call_of_a_swap_is_fatal_and_both_rows_are_misses(call: str, occurrence: int) -> None:
+def test_a_failed_call_of_a_swap_is_fatal_and_no_row_lies(call: str, occurrence: int) -> None:
     cache, driver = small_cache()
     tier = AdaptiveTier(cache, Pace(every=1))
     incoming, outgoing = hot(tier)
+    home = cache.residency.slot(outgoing)
     before = sum(one.name == call for one in driver.log)
-    driver.plan.nth(call, before + (occurrence if call == "copy_in" else 1), Fail(Code.UNKNOWN))
+    driver.plan.nth(call, before + occurrence, Fail(Code.UNKNOWN))
     with pytest.raises(Fatal):  # noqa: PT012 - which of the two it is depends on the call
         tier.end_window()
         cache.begin_window()
-    assert cache.residency.slot(incoming) == cache.residency.slot(outgoing) == MISS
+    # The first wait comes before anything has changed.
+    begun = (call, occurrence) != ("synchronize", 1)
+    assert cache.residency.slot(outgoing) == (MISS if begun else home)
+    assert cache.residency.slot(incoming) == MISS
     assert_sound(cache, driver)
 
 
@@ -218,3 +225,60 @@ def test_the_hottest_miss_of_a_layer() -> None:
     assert tier.hottest_miss(1) == misses[4]
     cache.source = patterned(GEOMETRY, absent=frozenset(misses))
     assert tier.hottest_miss(1) == MISS
+
+
+@pytest.mark.parametrize("kind", ["uniform", "sized"])
+def test_a_queued_window_reads_what_was_there_when_it_was_queued(kind: str) -> None:
+    """Its table and its slots, whatever swaps begin and land before it runs."""
+    cache, driver = small_cache(kind)
+    tier = AdaptiveTier(cache, Pace(every=1, swaps=4))
+    stream = driver.stream()
+    wrong: list[int] = []
+
+    def window() -> None:
+        cache.begin_window()
+        reads = [
+            (row, cache.base + int(cache.slots.off[slot]), GEOMETRY.blob(row))
+            for row, slot in cache.residency.resident()
+        ]
+        table = (cache.residency.address, 4 * GEOMETRY.rows)
+        expected = cache.residency.host.copy()
+
+        def run() -> None:
+            if not np.array_equal(driver.peek(*table).view(np.int32), expected):
+                wrong.append(MISS)
+            wrong.extend(row for row, va, n in reads if not np.array_equal(driver.peek(va, n), SOURCE.blob(row)))
+
+        driver._queues.enqueue(stream, Work((table, *((va, n) for _, va, n in reads)), run))
+
+    swapped = 0
+    for round_ in range(6):
+        window()
+        missing = [row for row in range(GEOMETRY.rows) if cache.residency.slot(row) == MISS]
+        tier.count([row for row in missing for _ in range(3 * (round_ + 1))])
+        swapped += len(tier.end_window())
+    driver.wait_stream(stream)
+    assert swapped == 24
+    assert wrong == []
+    assert driver.misuse == []
+
+
+@pytest.mark.parametrize("change", ["LEND", "admit", "land"])
+def test_a_queued_window_reads_its_table(change: str) -> None:
+    cache, driver = small_cache("uniform")
+    tier, lending = AdaptiveTier(cache, Pace(every=1, swaps=4)), Lending(cache)
+    if change == "admit":
+        cache.take(cache.ledger("empty", exclusive=False), len(cache.slots) - 1)
+        cache.ledgers[-1].drop([len(cache.slots) - 1])
+    if change == "land":
+        hot(tier)
+        assert tier.end_window()
+    stream = driver.stream()
+    driver.kernel([(cache.residency.address, 4 * GEOMETRY.rows)], [], stream)
+    if change == "LEND":
+        lending.lend(1)
+    elif change == "land":
+        cache.begin_window()
+    else:
+        assert cache.admit(next(row for row in range(GEOMETRY.rows) if cache.residency.slot(row) == MISS)) != MISS
+    assert driver.misuse == []

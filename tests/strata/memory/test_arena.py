@@ -13,7 +13,7 @@ from strata.memory.arena import Arena, open_arena
 from strata.memory.driver import Code, DriverError
 from strata.memory.errors import Fatal
 from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.fault_plan import Fail, Meanwhile
+from strata.memory.fault_plan import Fail, Interrupt, Meanwhile
 from strata.memory.geometry import ExpertGeometry
 from strata.memory.pieces import MIB
 from strata.memory.slots import uniform_slots
@@ -169,9 +169,66 @@ def test_a_failed_release_makes_a_zombie(after: bool) -> None:
     assert [size for _, size in arena.zombies] == [PAGE]
     assert driver.card.used == (1 if after else 2) * PAGE
     assert arena.grow(4 * PAGE) == (4 * PAGE, None)
-    assert arena.retry_zombies() == PAGE  # one that the driver does not know any more went the first time
+    # A release that had its effect freed the number too: it is a new piece's now, and nobody's zombie.
+    assert arena.retry_zombies() == (0 if after else PAGE)
     assert arena.zombies == []
+    assert set(driver.live_handles()) == set(arena.handles)
     arena.close()
+
+
+def test_a_release_that_had_its_effect_is_known_by_the_answer() -> None:
+    driver = fake()
+    arena = open_arena(driver, 4 * PAGE, PAGE)
+    driver.plan.next("release", Fail(after=True))
+    arena.shrink(PAGE)
+    assert arena.retry_zombies() == PAGE
+    assert arena.zombies == []
+    assert driver.misuse == []
+
+
+def test_the_number_of_a_zombie_may_be_another_arenas_by_now() -> None:
+    """A release that reported a failure freed the number; whoever was given it keeps its memory."""
+    driver = fake()
+    one = open_arena(driver, 4 * PAGE, PAGE)
+    driver.plan.next("release", Fail(after=True), times=3)
+    one.shrink(PAGE)
+    zombies = {handle for handle, _ in one.zombies}
+    other = open_arena(driver, 2 * PAGE, PAGE)
+    assert set(other.handles) < zombies
+    assert {handle for handle, _ in one.zombies} == zombies - set(other.handles)
+    assert one.retry_zombies() == PAGE
+    assert set(driver.live_handles()) == {*one.handles, *other.handles}
+    other.shrink(PAGE)
+    other.grow(2 * PAGE)
+    one.close()
+    other.close()
+    assert driver.misuse == []
+    assert (driver.live_handles(), driver.reservations) == ({}, {})
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_closing_goes_on_where_it_was_interrupted(after: bool) -> None:
+    for number in range(1, 10):
+        driver = fake()
+        arena = open_arena(driver, 4 * PAGE, PAGE)
+        driver.plan.next("release", Fail())
+        arena.shrink(3 * PAGE)
+        driver.plan.at(len(driver.log) + number, Interrupt(KeyboardInterrupt(), after))
+        with pytest.raises(KeyboardInterrupt):
+            arena.close()
+        arena.close()
+        assert (driver.live_handles(), driver.mapped, driver.reservations) == ({}, {}, {}), number
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_an_opening_that_is_interrupted_leaves_nothing(after: bool) -> None:
+    for number in range(3, 12):
+        driver = fake()
+        driver.plan.at(number, Interrupt(MemoryError(), after))
+        with pytest.raises(MemoryError):
+            open_arena(driver, 3 * PAGE, PAGE)
+        assert (driver.live_handles(), driver.mapped, driver.reservations) == ({}, {}, {}), number
+        assert driver.misuse == []
     assert_nothing_left(driver)
 
 

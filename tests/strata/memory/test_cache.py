@@ -130,7 +130,7 @@ def test_admission_takes_a_free_slot_and_never_evicts(kind: str) -> None:
     cache.residency.upload()
     driver.log.clear()
     assert cache.admit(entering) == 7
-    assert names(driver.log) == ["copy_in", "wait_stream", "copy_in"]
+    assert names(driver.log) == ["synchronize", "copy_in", "wait_stream", "copy_in"]
     assert cache.admit(entering) == MISS
     assert_sound(cache, driver)
 
@@ -142,14 +142,14 @@ def test_the_order_of_taking_and_giving_back() -> None:
     driver.log.clear()
     taken = cache.take(ledger, 40)
     assert taken == len(ledger) == len(cache.slots) - 40
-    assert names(driver.log) == ["copy_in"]
+    assert names(driver.log) == ["synchronize", "copy_in"]
     assert all(cache.find(*GEOMETRY.expert(row)) == MISS and cache.owned(row) for row, _ in ledger)
     driver.fill(cache.base + int(cache.slots.off[40]), 0xEE, int(cache.slots.off[-1] - cache.slots.off[40]))
     assert_sound(cache, driver)
     assert [cache.admit(row) for row, _ in ledger] == [MISS] * taken
     driver.log.clear()
     verified = cache.give_back(ledger)
-    assert names(driver.log) == ["copy_in", "wait_stream", "compare_all", "copy_in"]
+    assert names(driver.log) == ["synchronize", "copy_in", "wait_stream", "compare_all", "copy_in"]
     assert verified == (taken, taken, sum(SOURCE.blob(row).size for row, _ in cache.residency.resident(40)))
     assert len(ledger) == 0
     assert_sound(cache, driver)

@@ -75,6 +75,18 @@ def test_a_small_card_lowers_the_default_reserve(
     assert size.adapted == (size.reserve_mib < RESERVE_MIB)
 
 
+@settings(deadline=None)
+@given(
+    free=st.integers(0, 24 * GiB), blob=BLOBS, reserve=st.integers(0, 4000), unit=st.sampled_from([1, 4096, 2 * MiB])
+)
+def test_rounding_up_does_not_come_out_of_the_reserve(free: int, blob: int, reserve: int, unit: int) -> None:
+    """What the slots map, whole granules, leaves the reserve; one slot more would not."""
+    slots = cache_size(free, max_blob=blob, rows=24_576, reserve_mib=reserve, granularity=unit).slots
+    left, less = (free - -(-count * blob // unit) * unit for count in (slots, slots + 1))
+    assert slots == 0 or left >= reserve * MiB
+    assert slots == 24_576 or less < reserve * MiB
+
+
 def test_full_cards() -> None:
     """Nothing free means no cache, not an error."""
     assert cache_size(0, max_blob=2 * MiB, rows=24_576) == CacheSize(0, 700, False)

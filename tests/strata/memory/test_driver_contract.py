@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strata.memory.driver import Code, Compared, DriverError
+from strata.memory.driver import STICKY, Code, Compared, DriverError
 from strata.memory.views import StaleView
 from validation.draws import Stream
 
@@ -226,3 +226,41 @@ def test_what_is_no_row_of_bytes_is_refused(driver: Any, host: np.ndarray) -> No
         for call in (driver.copy_in, driver.compare):
             with pytest.raises(TypeError):
                 call(va, host)
+
+
+def test_the_codes_that_lose_the_context_are_those_the_drivers_text_names() -> None:
+    """The text of a result says that the process must be ended and started again, or that the context is gone."""
+    real = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    texts = {int(member): " ".join((member.__doc__ or "").split()) for member in real.CUresult}
+    if not any(texts.values()):
+        pytest.skip("this version of cuda-bindings has no texts of results")
+    ends = (
+        "terminated and relaunched",
+        "cannot be used anymore",
+        "process of shutting down",
+        "has been destroyed using",
+    )
+    named = {code for code, text in texts.items() if any(end in text for end in ends)}
+    errors_of_memory = {Code.ECC_UNCORRECTABLE, Code.NVLINK_UNCORRECTABLE}
+    assert named == {int(code) for code in STICKY - errors_of_memory if int(code) in texts}
+
+
+def test_codes_have_the_drivers_names() -> None:
+    real = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    known = {int(member) for member in real.CUresult}
+    for code in (code for code in Code if code in known):  # an older version has fewer
+        assert int(getattr(real.CUresult, f"CUDA_ERROR_{code.name}")) == code
+
+
+def test_many_copies_on_a_stream(driver: Any) -> None:
+    """Each lands at its address, in order; nothing is left of the host's arrays once they have."""
+    with mapped(driver) as (va, _, _):
+        stream = driver.stream()
+        parts = [octets(n, "many", n) for n in (100, 1, 57, 0)]
+        starts = [va, va + 40, va + 41, va + 10]
+        driver.copy_in_all(zip(starts, parts, strict=True), stream)
+        driver.wait_stream(stream)
+        expected = np.concatenate([parts[0][:40], parts[1], parts[2], parts[0][98:]])
+        assert np.array_equal(driver.copy_out(va, 100), expected)
+        with pytest.raises(TypeError, match="uint8"):
+            driver.copy_in_all([(va, np.zeros(3, np.int32))], stream)

@@ -231,3 +231,44 @@ def test_broken_rules_are_refused_and_remembered(call: Callable[[FakeDriver, int
     assert len(driver.misuse) == 1
     assert not driver.lost
     assert state == (driver.mapped, driver.reservations, driver.live_handles())
+
+
+@pytest.mark.parametrize("write", ["copy_in", "queued copy_in", "fill", "kernel"])
+@pytest.mark.parametrize("order", ["on its own stream", "on another", "after a wait"])
+def test_a_write_below_queued_work_of_another_stream_is_misuse(write: str, order: str) -> None:
+    driver = FakeDriver(granularity=G)
+    va = driver.reserve(2 * G)
+    driver.map(va, 2 * G, driver.create(2 * G))
+    driver.set_access(va, 2 * G)
+    reader, other = driver.stream(), driver.stream()
+    driver.kernel([(va + 100, 50)], [], reader)
+    if order == "after a wait":
+        driver.wait_stream(reader)
+    stream = reader if order == "on its own stream" else other
+    writes: dict[str, Callable[[int, int], None]] = {
+        "copy_in": lambda at, n: driver.copy_in(at, np.zeros(n, np.uint8)),
+        "queued copy_in": lambda at, n: driver.copy_in(at, np.zeros(n, np.uint8), stream),
+        "fill": lambda at, n: driver.fill(at, 0, n),
+        "kernel": lambda at, n: driver.kernel([], [(at, n)], stream),
+    }
+    writes[write](va, 100)
+    writes[write](va + 150, G)
+    assert driver.misuse == []
+    writes[write](va + 149, 1)
+    allowed = order == "after a wait" or (order == "on its own stream" and write in ("queued copy_in", "kernel"))
+    assert driver.misuse == (
+        [] if allowed else [f"{write.split()[-1]}: queued work of another stream meets {va + 149:#x}, 1 bytes"]
+    )
+
+
+def test_a_kernel_must_not_be_queued_to_read_what_another_stream_has_yet_to_write() -> None:
+    driver = FakeDriver(granularity=G)
+    va = driver.reserve(G)
+    driver.map(va, G, driver.create(G))
+    driver.set_access(va, G)
+    writer, reader = driver.stream(), driver.stream()
+    driver.copy_in(va, np.zeros(64, np.uint8), writer)
+    driver.kernel([(va + 64, 64)], [], reader)
+    assert driver.misuse == []
+    driver.kernel([(va + 63, 1)], [], reader)
+    assert driver.misuse == [f"kernel: queued work of another stream meets {va + 63:#x}, 1 bytes"]

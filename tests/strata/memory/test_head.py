@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,10 +14,11 @@ from strata.memory.arena import Arena, open_arena
 from strata.memory.carve import bytes_needed
 from strata.memory.driver import Code
 from strata.memory.errors import Fatal, Refused
-from strata.memory.fault_plan import Corrupt, Fail, FaultPlan
+from strata.memory.fault_plan import Corrupt, Fail, FaultPlan, Interrupt
 from strata.memory.graphs import BoundGraph, StaleGraph
 from strata.memory.head import Head, HeadPhase
 from strata.memory.lending import Lending
+from tests.strata.memory.caches import assert_nothing_left
 from tests.strata.memory.tiny_engine import (
     PIECE,
     PROFILE,
@@ -76,7 +79,7 @@ def test_order_of_an_entry() -> None:
     made.alias.enter(5000)
     log = made.driver.log
     table = next(k for k, call in enumerate(log) if call.name == "copy_in")
-    assert [call.name for call in log[:table]] == ["synchronize"]
+    assert {call.name for call in log[:table]} == {"synchronize"}
     unmaps = [k for k, call in enumerate(log) if call.name == "unmap"]
     assert log[table].args[0] == made.cache.residency.address
     assert table < min(unmaps)
@@ -306,6 +309,76 @@ def test_any_trace_of_prompts(trace: list[tuple[int, bool]]) -> None:
         made.alias.leave()
         assert made.held() == held
         assert_decoding(made)
+
+
+@pytest.mark.parametrize("verify_all", [False, True])
+@pytest.mark.parametrize("fresh", [1000, 5000])
+def test_what_comes_back_is_compared(verify_all: bool, fresh: int) -> None:
+    """A wrong byte in any slot is fatal when all are compared; else in those of the sample, as is said. Both plans."""
+    counted = alias_engine(verify_all=verify_all)
+    counted.alias.enter(fresh)
+    pairs = list(counted.alias.ledger if fresh == 5000 else counted.alias.tail.ledger)
+    sample = counted.cache.sample(pairs)
+    counted.alias.leave()
+    compared = pairs if verify_all else sample
+    assert len(pairs) > len(sample)
+    assert counted.alias.verified[:2] == (len(compared), len(pairs))
+    for pair in pairs:
+        made = alias_engine(verify_all=verify_all)
+        made.read(made.alias.enter(fresh))
+        address = made.cache.base + int(made.cache.slots.off[pair[1]])
+        made.driver.plan.when(
+            lambda call, address=address: call.name == "copy_in" and call.args[0] == address,  # type: ignore[misc]
+            Corrupt(1000, 0xFF),
+        )
+        if pair in compared:
+            with pytest.raises(Fatal, match=f"in slot {pair[1]}: byte 1000"):
+                made.alias.leave()
+            assert made.alias.phase is HeadPhase.FAILED
+        else:
+            made.alias.leave()
+            assert made.alias.verified.slots < made.alias.verified.of
+
+
+@pytest.mark.parametrize("fresh", [0, 1000, 5000])
+def test_closed_in_any_phase(fresh: int) -> None:
+    """Also in the middle of a prompt nothing is left on the card."""
+    made = alias_engine()
+    if fresh:
+        made.read(made.alias.enter(fresh))
+    for part in (made.alias, made.head.arena, made.cache, made.alias):
+        part.close()
+    assert_nothing_left(made.driver)
+    assert made.driver.misuse == []
+    for call in (made.alias.leave, lambda: made.alias.enter(5)):
+        with pytest.raises(StrataError, match="phase CLOSED: expected DECODE"):
+            call()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_whatever_breaks_off_a_change_of_phase_is_the_end(error: type[BaseException]) -> None:
+    """Before and after each driver call: FAILED, remembered by the cache; and closing gives everything back."""
+    counted = alias_engine()
+    before = len(counted.driver.log)
+    counted.alias.enter(5000)
+    counted.alias.leave()
+    for call, after in product(counted.driver.log[before:], (False, True)):
+        made = alias_engine()
+        made.driver.plan.at(call.number, Interrupt(error("in the middle"), after))
+        with pytest.raises(error):
+            _there_and_back(made)
+        assert made.alias.phase is HeadPhase.FAILED, call
+        for request in (made.alias.leave, made.cache.begin_window, Lending(made.cache).reclaim):
+            with pytest.raises(Fatal):
+                request()
+        for part in (made.alias, made.head.arena, made.cache):
+            part.close()
+        assert_nothing_left(made.driver)
+
+
+def _there_and_back(made: AliasEngine) -> None:
+    made.alias.enter(5000)
+    made.alias.leave()
 
 
 def test_every_call_of_a_change_of_phase_may_fail() -> None:

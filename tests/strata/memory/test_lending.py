@@ -7,7 +7,7 @@ import pytest
 
 from strata.memory.adaptive import AdaptiveTier, Pace
 from strata.memory.cache import ExpertCache
-from strata.memory.driver import Code
+from strata.memory.driver import STICKY, Code
 from strata.memory.errors import Fatal, Refused
 from strata.memory.fake import FakeDriver
 from strata.memory.fault_plan import Call, Corrupt, Elsewhere, Fail, Meanwhile
@@ -45,9 +45,9 @@ def test_lend_demotes_and_uploads_then_waits_then_unmaps_from_the_last_piece_dow
     lies = watch(driver, one.cache)
     driver.log.clear()
     one.lend(1)
-    assert names(driver.log)[:2] == ["copy_in", "synchronize"]
-    assert driver.log[0].args[:2] == (one.cache.residency.address, 4 * GEOMETRY.rows)
-    rest = [call.name for call in driver.log[2:]]
+    assert names(driver.log)[:3] == ["synchronize", "copy_in", "synchronize"]
+    assert driver.log[1].args[:2] == (one.cache.residency.address, 4 * GEOMETRY.rows)
+    rest = [call.name for call in driver.log[3:]]
     assert rest == ["unmap", "release"] * (len(rest) // 2)
     unmapped = [call.args[0] for call in driver.log if call.name == "unmap"]
     assert unmapped == sorted(unmapped, reverse=True)
@@ -64,11 +64,11 @@ def test_reclaim_maps_fills_waits_verifies_then_promotes_and_uploads(kind: str, 
     driver.log.clear()
     one.reclaim()
     order = names([call for call in driver.log if call.name not in ("create", "map", "set_access")])
-    assert order == ["mem_info", "copy_in", "wait_stream", "compare_all", "copy_in"]
+    assert order == ["mem_info", "synchronize", "copy_in", "wait_stream", "compare_all", "copy_in"]
     copies = [call for call in driver.log if call.name == "copy_in"]
     assert [is_slot(one.cache, call) for call in copies] == [True] * len(lent) + [False]
     first_copy = driver.log.index(copies[0])
-    assert {call.name for call in driver.log[1:first_copy]} == {"create", "map", "set_access"}
+    assert {call.name for call in driver.log[1 : first_copy - 1]} == {"create", "map", "set_access"}
     compare = next(call for call in driver.log if call.name == "compare_all")
     assert one.verified.of == len(lent)
     assert one.verified[::2] == compare.args
@@ -268,16 +268,17 @@ def test_reclaim_can_be_tried_again_when_a_piece_is_refused(call: str, occurrenc
     mapped = one.cache.arena.pieces
     driver.log.clear()
     one.reclaim()
-    # What was mapped the first time is not mapped again.
+    # Whatever was refused, a piece is mapped once.
     assert sum(one_call.name == "map" for one_call in driver.log) == one.cache.arena.pieces - mapped
     assert_sound(one.cache, driver)
 
 
 def test_the_memory_that_is_needed_is_what_is_still_unmapped() -> None:
-    """After a reclaim that stopped half-way, less is asked to be free."""
+    """After a reclaim that stopped half-way and could not give its pieces again, less is asked to be free."""
     one, driver = lending()
     one.lend(1)
     driver.plan.nth("create", sum(call.name == "create" for call in driver.log) + 4, Fail(Code.OUT_OF_MEMORY))
+    driver.plan.next("unmap", Fail())
     with pytest.raises(Refused):
         one.reclaim()
     need = one.cache.arena.reserved - one.cache.arena.mapped_bytes
@@ -370,3 +371,57 @@ def test_a_lent_row_is_never_made_resident_elsewhere() -> None:
     one.reclaim()
     assert [one.cache.residency.slot(row) for row in lent] == sorted(one.cache.residency.slot(row) for row in lent)
     assert_sound(one.cache, driver)
+
+
+@pytest.mark.parametrize("code", sorted(STICKY))
+def test_a_lost_context_is_never_a_refusal(code: Code) -> None:
+    """Whatever RECLAIM asks first is answered with it, and so is everything else; trying again later is no use."""
+    one, driver = lending()
+    one.lend(1)
+    driver.plan.when(lambda call: True, Fail(code), times=1 << 30)
+    with pytest.raises(Fatal) as caught:
+        one.reclaim()
+    assert caught.value.lost
+    assert one.cache.fatal is caught.value
+
+
+@pytest.mark.parametrize("call", ["create", "map", "set_access"])
+@pytest.mark.parametrize("piece", [1, 2, 3])
+def test_a_refused_reclaim_keeps_nothing_so_that_the_answer_of_lend_stays_true(call: str, piece: int) -> None:
+    """LEND repeats its answer; as many MiB must then be free, also after a RECLAIM that was refused half-way."""
+    one, driver = lending()
+    before = driver.card.reported_free
+    lent = one.lend(1)
+    free = driver.card.reported_free
+    assert free - before >= lent.mib * MIB
+    driver.plan.nth(call, driver.plan._seen[call] + piece, Fail(Code.OUT_OF_MEMORY))
+    with pytest.raises(Refused, match="OUT_OF_MEMORY"):
+        one.reclaim()
+    assert one.lend(1) == lent
+    assert driver.card.reported_free == free
+    assert driver.misuse == []
+    assert one.reclaim().experts == lent.experts
+    assert_sound(one.cache, driver)
+
+
+def test_pieces_that_a_refused_reclaim_cannot_give_again_are_no_part_of_an_answer() -> None:
+    one, driver = lending()
+    lent = one.lend(1)
+    free = driver.card.reported_free
+    driver.plan.nth("create", driver.plan._seen["create"] + 3, Fail(Code.OUT_OF_MEMORY))
+    driver.plan.next("unmap", Fail(), times=2)
+    for command in (one.reclaim, lambda: one.lend(1)):
+        with pytest.raises(Refused, match="the loan stays out, with pieces of it mapped"):
+            command()
+        assert_sound(one.cache, driver)
+    assert driver.card.reported_free < free
+    driver.plan.next("release", Fail(), times=2)
+    kept = one.lend(1)
+    assert kept._replace(mib=lent.mib) == lent
+    assert kept.mib * MIB <= one.cache.arena.reserved - one.cache.arena.mapped_bytes - sum(
+        size for _, size in one.cache.arena.zombies
+    )
+    assert one.reclaim() == (kept.mib, lent.experts, 0)
+    assert_sound(one.cache, driver)
+    one.cache.close()
+    assert_nothing_left(driver)

@@ -9,7 +9,7 @@ import pytest
 from strata.memory.driver import Code
 from strata.memory.fake import FakeDriver
 from strata.memory.fault_plan import Corrupt, Fail, Report
-from strata.memory.lending import SPARE_BYTES, Lending, Setting, verifies_all
+from strata.memory.lending import SPARE_BYTES, Lending, Setting
 from strata.memory.lines import LendingLines
 from strata.memory.opening import open_cache
 from strata.memory.pattern import patterned
@@ -34,6 +34,11 @@ def ticking(seconds: float) -> Callable[[], float]:
         return now[0]
 
     return read
+
+
+@pytest.fixture(autouse=True)
+def _no_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STRATA_VERIFY_RECLAIM", raising=False)
 
 
 def protocol(kind: str = "sized", **options: object) -> tuple[LendingLines, Lending, FakeDriver]:
@@ -75,14 +80,17 @@ def test_what_is_no_size_is_refused(size: str) -> None:
 def test_the_whole_cache_is_not_lent(size: int) -> None:
     lines, lending, driver = protocol()
     driver.log.clear()
-    mapped = lending.cache.arena.mapped_bytes // MIB
-    assert lines.handle(f"LEND {size}") == f"ERR LEND: {size} MiB is the whole cache of {mapped} MiB, expected less"
+    arena = lending.cache.arena
+    mapped, most = arena.mapped_bytes // MIB, (arena.mapped_bytes - PIECE) // MIB
+    expected = f"ERR LEND: {size} MiB, expected at most {most}, so that a slot stays of the cache's {mapped} MiB"
+    assert lines.handle(f"LEND {size}") == expected
     assert driver.log == []
+    assert lines.handle(f"LEND {most}").startswith("LENT ")
 
 
 def test_a_size_of_thousands_of_digits_is_the_whole_cache() -> None:
     lines, _, _ = protocol()
-    assert "is the whole cache" in lines.handle("LEND " + "9" * 6000)
+    assert ", so that a slot stays of the cache's 3 MiB" in lines.handle("LEND " + "9" * 6000)
 
 
 @pytest.mark.parametrize("line", ["", "LEN 1", "lend 1", "RECLAIM 1", "LENDING", "\x1b[2J", "é"])
@@ -205,14 +213,25 @@ def test_a_fatal_end_answers_err_and_names_a_status() -> None:
     where = f"expert {GEOMETRY.expert(row)} in slot {slot}"
     assert reply == f"ERR {where}: byte 1234 is {expected ^ 0x10:#04x}, expected {expected:#04x}"
     assert lines.status == 1
+    assert lines.info() == "lendable=0"
     assert_sound(lending.cache, driver)
     assert lines.handle("LEND 1").startswith("ERR the cache has ended: expert ")
 
 
-def test_the_switch_asks_for_every_byte() -> None:
-    assert not verifies_all({})
-    assert not verifies_all({"STRATA_VERIFY_RECLAIM": "0"})
-    assert verifies_all({"STRATA_VERIFY_RECLAIM": "1"})
+@pytest.mark.parametrize(("value", "every"), [(None, False), ("", False), ("0", False), ("1", True), ("yes", True)])
+def test_the_switch_asks_for_every_byte(value: str | None, every: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set for the process, it reaches a Lending that is opened as everybody opens it, and what is compared says so."""
+    monkeypatch.delenv("STRATA_VERIFY_RECLAIM", raising=False)
+    if value is not None:
+        monkeypatch.setenv("STRATA_VERIFY_RECLAIM", value)
+    lines, lending, _ = protocol()
+    lines.handle("LEND 1")
+    lent = list(lending.ledger)
+    lines.handle("RECLAIM")
+    verified = lending.verified
+    assert verified.of == len(lent)
+    assert (verified.slots == len(lent)) is every
+    assert (verified.nbytes == sum(GEOMETRY.blob(row) for row, _ in lent)) is every
 
 
 def test_under_wddm_a_reclaim_does_not_page() -> None:

@@ -12,6 +12,7 @@ from strata.memory.cache import ExpertCache
 from strata.memory.carve import bytes_needed
 from strata.memory.errors import Fatal, Refused
 from strata.memory.fake import FakeDriver
+from strata.memory.fake_queues import Work
 from strata.memory.fault_plan import Corrupt
 from strata.memory.geometry import ExpertGeometry
 from strata.memory.lending import Lending
@@ -89,8 +90,60 @@ def test_the_table_says_so_before_the_memory_is_used() -> None:
     tail, cache, driver = loan()
     driver.log.clear()
     tail.lend(500_000, 5)
-    assert [call.name for call in driver.log] == ["copy_in"]
-    assert driver.log[0].args[0] == cache.residency.address
+    assert [call.name for call in driver.log] == ["synchronize", "copy_in"]
+    assert driver.log[1].args[0] == cache.residency.address
+
+
+def wrong_reads(cache: ExpertCache, driver: FakeDriver) -> list[int]:
+    """Queue a window that reads what every row names, and return where it will put the rows that it read wrongly."""
+    found: list[int] = []
+    cache.begin_window()
+    rows = cache.residency.resident()
+    places = [(cache.base + int(cache.slots.off[slot]), cache.geometry.blob(row)) for row, slot in rows]
+
+    def run() -> None:
+        for (row, _), place in zip(rows, places, strict=True):
+            if not np.array_equal(driver.peek(*place), cache.source.blob(row)):
+                found.append(row)
+
+    driver._queues.enqueue(driver.stream(), Work(tuple(places), run))
+    return found
+
+
+@KINDS
+def test_a_window_reads_its_experts_although_a_prompt_with_the_same_layout_follows(kind: str) -> None:
+    """The second time as well: the addresses were those of experts in between."""
+    tail, cache, driver = loan(kind)
+    path = PromptPath(driver, TinyShape(), 1024)
+    need = bytes_needed(256, 8, TinyShape())
+    for _ in range(3):
+        wrong = wrong_reads(cache, driver)
+        region = tail.lend(need, 5)
+        for block in path.relayout(region.address, region.nbytes, 256, 8).blocks:
+            driver.fill(block.address, 0x5A, block.nbytes)
+        path.leave()
+        tail.refill()
+        driver.synchronize()
+        assert wrong == []
+    assert driver.misuse == []
+
+
+@pytest.mark.parametrize("act", ["lend", "refill", "lend another region"])
+def test_nothing_is_queued_below_a_region_that_changes_hands(act: str) -> None:
+    """Before a prompt writes, and before experts come back: also when the prompt path does not wait itself."""
+    tail, cache, driver = loan()
+    region = tail.region(900_000, 5)
+    if act != "lend":
+        tail.lend(900_000, 5)
+    stream = driver.stream()
+    driver.kernel([], [(region.address, 64)], stream) if act != "lend" else driver.kernel(
+        [(region.address, 64)], [], stream
+    )
+    tail.refill() if act == "refill" else tail.lend(900_000 if act == "lend" else 200_000, 5)
+    assert not driver._queues.touches(region.address, region.nbytes)
+    assert unsound(cache, driver) == []
+    tail.refill()
+    assert unsound(cache, driver) == []
 
 
 def test_swaps_on_their_way_land_before_their_slots_are_lent() -> None:
@@ -215,13 +268,14 @@ class TestPromptPath:
             assert workspace.blocks[0].address == cache.base
         assert unsound(cache, driver) == []
 
-    def test_the_same_layout_waits_for_nothing(self) -> None:
+    def test_every_layout_waits_for_the_card(self) -> None:
+        """The same one too: another loan and windows may lie between."""
         _, cache, driver = loan()
         path = PromptPath(driver, TinyShape(), 1024)
         driver.log.clear()
         for _ in range(3):
             path.relayout(cache.base, cache.arena.mapped_bytes, 256, 8)
-        assert [call.name for call in driver.log] == ["synchronize"]
+        assert [call.name for call in driver.log] == ["synchronize"] * 3
         path.leave()
         assert path.workspace is None
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from strata.executors.base import StrataError
+from strata.memory import opening
 from strata.memory.cache_size import CORRECTIONS, OPEN_RETRIES, SETTLED
 from strata.memory.driver import Code, DriverError
 from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.fault_plan import Fail, Meanwhile, Report
+from strata.memory.fault_plan import Fail, Interrupt, Meanwhile, Report
 from strata.memory.geometry import ExpertGeometry
 from strata.memory.opening import open_largest_cache
 from strata.memory.pattern import patterned
@@ -103,3 +104,40 @@ def test_a_full_card_is_a_readable_error() -> None:
     for nbytes in (0, -5 * MIB, MIB):
         with pytest.raises(StrataError, match="no slot fits"):
             open_largest_cache(driver, SOURCE, slots_of, nbytes, 0, PROFILE, 64 * MIB)
+
+
+def test_free_memory_that_cannot_be_read_leaves_nothing_behind() -> None:
+    driver = made(300 * MIB)
+    driver.plan.next("mem_info", Fail(Code.NOT_PERMITTED))
+    with pytest.raises(DriverError, match="mem_info"):
+        open_largest_cache(driver, SOURCE, slots_of, 70 * MIB, 150 * MIB, PROFILE, 64 * MIB)
+    assert_nothing_left(driver)
+    assert driver.misuse == []
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("what", [Fail, Interrupt], ids=["refused", "interrupted"])
+def test_whatever_call_of_an_opening_fails_nothing_is_left(
+    what: type, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made smaller once, so that closing and opening again are among the calls."""
+    monkeypatch.setattr(opening, "correction", lambda nbytes, free, reserve, before: None if before else nbytes // 2)
+    number = 0
+    while True:
+        number += 1
+        driver = made(100 * MIB)
+        rule = Fail(Code.UNKNOWN, after) if what is Fail else Interrupt(KeyboardInterrupt(), after)
+        driver.plan.at(number, rule)
+        try:
+            cache = open_largest_cache(driver, SOURCE, slots_of, 14 * MIB, 0, PROFILE, 4 * MIB)
+        except (StrataError, KeyboardInterrupt):
+            assert_nothing_left(driver)
+            continue
+        met = len(driver.log) >= number
+        assert [call.name for call in driver.log].count("address_free") >= 2  # the first opening was given back
+        driver.plan.clear()
+        assert_sound(cache, driver)
+        cache.close()
+        assert_nothing_left(driver)
+        if not met:
+            break

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,9 +17,9 @@ from strata.memory.adaptive import AdaptiveTier, Pace
 from strata.memory.carve import Workspace
 from strata.memory.driver import Code, DriverError
 from strata.memory.errors import Fatal, Refused
-from strata.memory.fault_plan import Call, Corrupt, Fail, FaultPlan, Report
+from strata.memory.fault_plan import Call, Corrupt, Fail, FaultPlan, Interrupt, Report
 from strata.memory.lending import Lending
-from strata.memory.phases import FOLLOWS, Phase, Prompt
+from strata.memory.phases import FOLLOWS, Phase, Prompt, PromptLoan
 from strata.memory.request_state import RequestState, Sampling
 from strata.memory.settings import LoanSettings
 from tests.strata.memory.tiny_engine import (
@@ -401,6 +402,105 @@ def test_wrong_bytes_in_a_restored_resource_are_fatal() -> None:
     )
     with pytest.raises(Fatal, match="H: byte 777 is"):
         made.loan.end()
+
+
+@pytest.mark.parametrize("verify_all", [False, True])
+@pytest.mark.parametrize("cold", [False, True])
+def test_what_comes_back_is_compared(verify_all: bool, cold: bool) -> None:
+    """A wrong byte in any slot ends the engine when all are compared; else in those of the sample, as is said."""
+    counted = engine(replace(ALL_ON, verify_all=verify_all), cold=cold)
+    counted.loan.begin(Prompt(5000))
+    decode = counted.loan.growth.decode_slots
+    pairs = [pair for pair in counted.loan.tail.ledger if pair[1] < decode]
+    assert len(pairs) > 10
+    sample = counted.cache.sample(pairs)
+    counted.loan.end()
+    compared = pairs if verify_all else sample
+    assert counted.loan.verified[:2] == (len(compared), len(pairs))
+    assert counted.loan.verified.nbytes == sum(counted.cache.geometry.blob(row) for row, _ in compared)
+    for pair in pairs:
+        made = engine(replace(ALL_ON, verify_all=verify_all), cold=cold)
+        made.loan.begin(Prompt(5000))
+        made.driver.plan.when(_copy_to(made, pair[1]), Corrupt(1000, 0xFF))
+        if pair in compared:
+            with pytest.raises(Fatal, match=f"in slot {pair[1]}: byte 1000"):
+                made.loan.end()
+            assert made.loan.phase is Phase.FAILED
+            assert made.cache.fatal is not None
+        else:
+            made.loan.end()
+            assert made.loan.verified.slots < made.loan.verified.of
+
+
+def _copy_to(made: Engine, slot: int) -> Callable[[Call], bool]:
+    address = made.cache.base + int(made.cache.slots.off[slot])
+    return lambda call: call.name == "copy_in" and call.args[0] == address
+
+
+def test_a_cold_engine_lends_nothing_to_others() -> None:
+    """What RECLAIM brought back would lie beyond the decode size, among what decoding needs."""
+    made = engine()
+    with pytest.raises(Refused, match="the loan 'cold start' is still out"):
+        made.lending.lend(1)
+    assert unsound(made.cache, made.driver) == []
+    assert made.loan.read(Prompt(5000), made.run).loan
+    assert_ready(made)
+    made.lend_last_piece()
+    made.reclaim()
+    assert_ready(made)
+    other = engine()
+    other.loan.ready()
+    assert other.cache.out() == ""
+
+
+def test_an_engine_that_has_lent_cannot_begin_cold() -> None:
+    made = engine()
+    made.loan._cold.first = None
+    made.lend_last_piece()
+    parts = (made.loan.resources, made.loan.growth, made.loan.tail, made.loan.path, made.verifier)
+    with pytest.raises(StrataError, match="the loan 'LEND' is out, expected none of a cold engine"):
+        PromptLoan(*parts, ALL_ON, 4096)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError])
+def test_whatever_breaks_off_a_change_of_phase_is_the_end(error: type[BaseException]) -> None:
+    """Before and after each driver call: never DECODING with something missing, nor a phase between for good."""
+    counted = engine(cold=False)
+    before = len(counted.driver.log)
+    counted.loan.begin(Prompt(5000))
+    counted.loan.end()
+    calls = counted.driver.log[before:]
+    assert len(calls) > 20
+    for call, after in product(calls, (False, True)):
+        made = engine(cold=False)
+        made.driver.plan.at(call.number, Interrupt(error("in the middle"), after))
+        with pytest.raises(error):
+            _there_and_back(made)
+        assert made.loan.phase is Phase.FAILED, call
+        assert made.cache.fatal is not None
+        for request in (made.loan.ready, made.cache.begin_window, lambda made=made: made.loan.begin(Prompt(9))):
+            with pytest.raises(Fatal):
+                request()
+
+
+def _there_and_back(made: Engine) -> None:
+    made.loan.begin(Prompt(5000))
+    made.loan.end()
+
+
+def _raise(error: type[BaseException]) -> None:
+    raise error("in the middle")
+
+
+def test_content_that_cannot_be_read_is_the_end() -> None:
+    made = engine(cold=False)
+    made.loan.begin(Prompt(5000))
+    made.loan.resources["X"]._content = partial(_raise, OSError)  # type: ignore[attr-defined]
+    with pytest.raises(OSError, match="in the middle"):
+        made.loan.end()
+    assert made.loan.phase is Phase.FAILED
+    with pytest.raises(Fatal, match="the cache has ended: OSError in the middle of a change: in the middle"):
+        made.lending.lend(1)
 
 
 def test_every_change_of_phase_is_in_the_table() -> None:

@@ -89,6 +89,25 @@ def test_a_reserve_that_was_lowered(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--vram", "8GiB", "--free", "4760MiB", "--reserve", "700MiB")[0] == 1
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--vram", "16GiB", "--free", "500MiB", "--model-shape", "4x16/256x64/1", "--head", "32000:q5_k"),
+        ("--vram", "8GiB", "--free", "4800MiB", "--reserve", "700MiB"),
+    ],
+)
+def test_what_is_missing_is_more_than_nothing_and_enough(
+    options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, _ = run(capsys, *options)
+    assert status == 1
+    missing = int(re.search(r"it does not fit: about ([\d,]+) MiB are missing", out)[1].replace(",", ""))  # type: ignore[index]
+    free = int(options[3].removesuffix("MiB"))
+    status, out, _ = run(capsys, *options[:3], f"{free + missing}MiB", *options[4:])
+    assert status == 0
+    assert "of that, the prompt path's own buffers" in out or "in the tail of the cache: " in out
+
+
 def test_the_switches_say_what_is_lent(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them: all of it. The master alone lends the verifier; the head takes what depends on it along."""
     notes = {}
@@ -101,6 +120,78 @@ def test_the_switches_say_what_is_lent(capsys: pytest.CaptureFixture[str], monke
     assert list(notes.values()) == ["H X D V", "V", "H D V", "X D V", "H X D V"]
 
 
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({}, ["STRATA_PREFILL_ELASTIC_LOAN=1 with all others would"]),
+        (
+            {"STRATA_PREFILL_MTP_LOAN": "1"},
+            ["STRATA_PREFILL_MTP_LOAN=1 has no effect without", "STRATA_PREFILL_ELASTIC_LOAN=1 with all others would"],
+        ),
+        (
+            {"STRATA_PREFILL_ELASTIC_LOAN": "yes"},
+            ["STRATA_PREFILL_ELASTIC_LOAN='yes': expected 0 or 1", "STRATA_PREFILL_ELASTIC_LOAN=1 with all others"],
+        ),
+        ({"STRATA_PREFILL_ELASTIC_LOAN": "1"}, []),
+    ],
+)
+def test_what_the_switches_do_not_lend_is_said(
+    environ: dict[str, str],
+    said: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    lines = re.findall(r"^switches (.*)$", run(capsys, "--vram", "8GiB")[1], re.MULTILINE)
+    value = json.loads(run(capsys, "--vram", "8GiB", "--json")[1])
+    assert value["notes"] == lines
+    assert len(lines) == len(said)
+    assert all(part in line for line, part in zip(lines, said, strict=True))
+    assert value["lent"] == (["V"] if environ == {"STRATA_PREFILL_ELASTIC_LOAN": "1"} else ["V", "X", "D", "H"])
+
+
+def test_a_prompt_below_the_thresholds(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,025 tokens are the first of which 1,024 are really read: the last one is read by the first window."""
+    out = run(capsys, "--vram", "8GiB", "--prompt", "1024")[1]
+    assert "    1,024 tokens in 1 chunk\n" in out  # the tail reads all
+    assert "1 chunk; only as the first prompt of a cold engine: later ones take the loan from 1,024 on\n" in out
+    assert "1 chunk; the head stays below 1,024 tokens to read: in the tail\n" in out
+    assert run(capsys, "--vram", "8GiB", "--prompt", "1025")[1].count("    1,025 tokens in 1 chunk\n") == 3
+    monkeypatch.setenv("STRATA_PREFILL_ELASTIC_LOAN", "1")
+    out = run(capsys, "--vram", "8GiB", "--prompt", "5000")[1]
+    assert "only as the first prompt of a cold engine: STRATA_PREFILL_REPEAT_LOAN is off" in out
+    ways = json.loads(run(capsys, "--vram", "8GiB", "--prompt", "5000", "--json")[1])["prompt"]
+    assert [bool(way["unless"]) for way in ways] == [False, True, False]
+
+
+def test_names_in_any_case_and_sizes_as_they_are_written(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--pair", "IQ3_XXS/IQ4_NL", "--kv", "Q4_0", "--head", "248320:Q5_K", "--mtp", "Q2_0/Q2_0")
+    assert run(capsys, "--vram", "8GiB", *options) == run(capsys, "--vram", "8GiB")
+    assert run(capsys, "--vram", "8GiB", "--context", "64k") == run(capsys, "--vram", "8GiB", "--context", "65536")
+    assert run(capsys, "--vram", "1TiB")[0] == 0
+
+
+def test_segments_are_printed_as_they_are_mapped(capsys: pytest.CaptureFixture[str]) -> None:
+    """65 MiB are 66 in granules of 2. What the loan takes adds up: whole segments in the sum that is printed."""
+    out = run(capsys, "--vram", "8GiB", "--segment", "65MiB")[1]
+    (lendable, cached, given) = (
+        float(value.replace(",", ""))
+        for value in re.search(  # type: ignore[union-attr]
+            r"with the loan: \S+ +([\d,.]+) MiB .*whole segments of 66 MiB in ([\d,.]+) \+ ([\d,.]+);", out
+        ).groups()
+    )
+    assert lendable == (cached + given) // 66 * 66
+    assert "whole pieces of 66 MiB behind" in out
+    assert "65 MiB" not in out
+
+
+def test_what_nobody_counted_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "--vram", "8GiB")[1]
+    assert "  not counted, so the reserve has to hold them: the CUDA context and its modules; " in out
+    assert len(json.loads(run(capsys, "--vram", "8GiB", "--json")[1])["uncounted"]) == 3
+
+
 def test_without_a_draft_layer_there_is_no_loan(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "--vram", "8GiB", "--mtp", "none")
     assert status == 0
@@ -111,7 +202,10 @@ def test_without_a_draft_layer_there_is_no_loan(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--vram", "8TiB"], "--vram '8TiB': expected a size, e.g. 8GiB, 512MiB or 700000000"),
+        (["--vram", "8PiB"], "--vram '8PiB': expected a size, e.g. 8GiB, 512MiB or 700000000"),
+        (["--vram", "1024TiB"], "--vram '1024TiB': expected less than 1 PiB"),
+        (["--vram", "8"], "--vram '8': that is in bytes, expected a unit, e.g. 8GiB"),
+        (["--vram", "8GiB", "--blob", "2KiB"], "--blob '2KiB': expected at least 1305600, an expert in the smallest"),
         (["--vram", "0"], "--vram '0': expected more than nothing"),
         (["--vram", "8GiB", "--free", "9GiB"], "--free '9GiB': expected at most --vram '8GiB'"),
         (["--vram", "8GiB", "--pair", "iq3_xxs"], "--pair 'iq3_xxs': expected two formats, e.g. iq3_xxs/iq4_nl"),
@@ -123,12 +217,21 @@ def test_without_a_draft_layer_there_is_no_loan(capsys: pytest.CaptureFixture[st
         ),
         (["--vram", "8GiB", "--model-shape", "48x512/2560x640/513"], "model shape: top 513 of 512 experts"),
         (["--vram", "8GiB", "--kv", "q8_0"], "mode 'q8_0': expected one of fp16, int8, k8v4, q4_0"),
-        (["--vram", "8GiB", "--context", "0"], "--context '0': expected a whole number of at least 1"),
+        (["--vram", "8GiB", "--context", "0"], "--context '0': expected a whole number of 1 to 16777216"),
+        (["--vram", "8GiB", "--context", "16385k"], "--context '16385k': expected a whole number of 1 to 16777216"),
+        (
+            ["--vram", "8GiB", "--context", "512", "--prompt", "513"],
+            "--prompt '513': expected a whole number of 1 to 512",
+        ),
+        (
+            ["--vram", "8GiB", "--context", "256", "--prompt", "999999999999"],
+            "--prompt '999999999999': expected a whole number of 1 to 256",
+        ),
         (["--vram", "8GiB", "--head", "q5_k"], "--head 'q5_k': expected rows and format"),
         (["--vram", "8GiB", "--segment", "32MiB"], "segment of 32 MiB: expected at least 64"),
         (["--vram", "8GiB", "--pinned", "2"], "--pinned '2': expected 0 to 1"),
         (["--vram", "8GiB", "--reserve", "1.5MiB"], "--reserve '1.5MiB': expected whole MiB"),
-        (["--vram", "8GiB", "--prompt", "0"], "--prompt '0': expected a whole number of at least 1"),
+        (["--vram", "8GiB", "--prompt", "0"], "--prompt '0': expected a whole number of 1 to 32768"),
     ],
 )
 def test_bad_sizes_are_refused(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,7 +242,7 @@ def test_bad_sizes_are_refused(options: list[str], message: str, capsys: pytest.
 
 
 def test_sizes() -> None:
-    assert [size("x", text) for text in ("8GiB", "8G", "1.5 GB", "700000000", "512mib", "0", "1.5KiB")] == [
+    assert [size("x", text) for text in ("8GiB", "8G", "1.5 GB", "700000000", "512mib", "0", "1.5KiB", "2TiB")] == [
         8 << 30,
         8 << 30,
         1_500_000_000,
@@ -147,12 +250,14 @@ def test_sizes() -> None:
         512 << 20,
         0,
         1536,
+        2 << 40,
     ]
-    for text in ("", "GiB", "-1", "1e3", "8 TiB", "1,5GiB", "1..5", "9999999999999GiB", "\u0668GiB"):
+    for text in ("", "GiB", "-1", "1e3", "8 PiB", "9", "1.5", "1,5GiB", "1..5", "9999999999999GiB", "\u0668GiB"):
         with pytest.raises(StrataError, match=r"^x "):
             size("x", text)
     assert whole_mib("x", "1GiB") == 1024
-    assert number("x", "12", 12) == 12
+    assert number("x", "12", 12, 12) == 12
+    assert number("x", "64k", 1, 1 << 24) == number("x", "64K", 1, 1 << 24) == 65_536
     assert share("x", "0.9") == 0.9
     with pytest.raises(StrataError, match="expected 0 to 1"):
         share("x", "1.1")

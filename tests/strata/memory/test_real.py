@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pytest
 
-from strata.memory import real_compare
+from strata.executors.base import StrataError
+from strata.memory import lending, real_compare
+from strata.memory.arena import open_arena
 from strata.memory.driver import Code, DriverError
+from strata.memory.geometry import ExpertGeometry
+from strata.memory.invariants import violations
+from strata.memory.opening import open_cache
+from strata.memory.pattern import patterned
 from strata.memory.real import RealDriver
-from tests.strata.memory.stub_cuda import StubBindings, StubCuda
+from strata.memory.slots import uniform_slots
+from strata.memory.views import StaleView
+from tests.strata.memory.stub_cuda import CONTEXT, CUresult, StubBindings, StubCuda
 
 GRANULARITY = 4096
 
@@ -112,17 +123,122 @@ def test_the_drivers_code_comes_out_as_an_error(stubbed: RealDriver) -> None:
     assert (caught.value.call, caught.value.code, caught.value.sticky) == ("synchronize", Code.ILLEGAL_ADDRESS, True)
 
 
-def test_another_thread_gets_the_context(stubbed: RealDriver) -> None:
-    """A context is current for one thread; the first call of each makes it so."""
-    seen: list[int] = []
+@pytest.mark.parametrize("other", [[], [CONTEXT, 7]], ids=["none", "of another device"])
+def test_every_call_is_made_in_the_devices_context(stubbed: RealDriver, other: list[int]) -> None:
+    """A context is current for each thread by itself, and CuPy makes another one current when it changes device.
 
-    def current(context: int) -> tuple[int]:
-        seen.append(context)
-        return (0,)
+    The thread has its own context back afterwards: CuPy would use the wrong device.
+    """
+    cuda = stubbed.bindings.cuda
+    for _ in range(2):  # also after calls in the right one
+        cuda.contexts = [CONTEXT]
+        stubbed.synchronize()
+        cuda.contexts = list(other)
+        va, size = stubbed.reserve(GRANULARITY), GRANULARITY
+        stubbed.map(va, size, stubbed.create(size))
+        stubbed.set_access(va, size)
+        stream = stubbed.stream()
+        stubbed.copy_in(va, np.full(64, 9, np.uint8), stream)
+        event = stubbed.record(stream)
+        while not stubbed.reached(event):
+            assert cuda.contexts == other
+        stubbed.wait(event)
+        stubbed.wait_stream(stream)
+        assert stubbed.compare(va, np.full(64, 9, np.uint8)).equal
+        stubbed.fill(va, 3, 64)
+        assert (stubbed.copy_out(va, 64) == 3).all()
+        host = stubbed.page_locked(10)
+        del host
+        gc.collect()
+        assert cuda.contexts == other
+    assert cuda.memory.misuse == []
+    stubbed.close()
+    assert cuda.contexts == other
+    assert (cuda.memory.misuse, cuda.hosts) == ([], {})
 
-    stubbed.bindings.cuda.cuCtxSetCurrent = current
-    worker = threading.Thread(target=stubbed.synchronize)
-    worker.start()
-    worker.join()
-    stubbed.synchronize()
-    assert seen == [1]
+
+def test_page_locked_memory_whose_free_is_refused_is_freed_at_the_end(stubbed: RealDriver) -> None:
+    cuda = stubbed.bindings.cuda
+    free, answers = cuda.cuMemFreeHost, [(CUresult.CUDA_ERROR_INVALID_VALUE,)]
+    cuda.cuMemFreeHost = lambda address: answers.pop() if answers else free(address)
+    host = stubbed.page_locked(100)
+    first = host.ctypes.data
+    del host
+    gc.collect()
+    assert first in cuda.hosts
+    assert not stubbed.is_page_locked(first, 100)
+    stubbed.close()
+    assert cuda.hosts == {}
+
+
+def test_an_unmap_that_reports_a_failure_after_its_effect_leaves_one_mapping(stubbed: RealDriver) -> None:
+    cuda = stubbed.bindings.cuda
+    arena = open_arena(stubbed, 4 * GRANULARITY, GRANULARITY)
+    unmap, late = cuda.cuMemUnmap, [True]
+
+    def reports_a_failure(va: int, size: int) -> Any:
+        answer = unmap(va, size)
+        return (CUresult.CUDA_ERROR_OUT_OF_MEMORY,) if late and late.pop() else answer
+
+    cuda.cuMemUnmap = reports_a_failure
+    view = arena.view(3 * GRANULARITY, 100)
+    with pytest.raises(DriverError):
+        arena.shrink(GRANULARITY)
+    assert [mapping.va for mapping in stubbed.mappings] == [arena.address(k * GRANULARITY) for k in range(4)]
+    with pytest.raises(StaleView):
+        view.array()
+    arena.shrink(GRANULARITY)
+    assert [mapping.va for mapping in stubbed.mappings] == [arena.base]
+    arena.grow(4 * GRANULARITY)
+    assert arena.view(0, 4 * GRANULARITY).address == arena.base
+    arena.close()
+    assert len(stubbed.mappings) == 0
+
+
+#: The calls that LEND and RECLAIM make of the module.
+CALLS = ("cuMemUnmap", "cuMemMap", "cuMemSetAccess", "cuMemCreate", "cuMemRelease", "cuMemcpyHtoDAsync")
+WAITS = ("cuStreamSynchronize", "cuCtxSynchronize", "cuMemGetInfo", "cuLaunchKernel", "cuMemsetD8Async")
+
+
+@pytest.mark.parametrize("name", CALLS + WAITS)
+@pytest.mark.parametrize("after", [False, True])
+def test_every_call_of_a_loan_may_fail(name: str, after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but an answer or a fatal end comes out, and until one does every row tells the truth."""
+    monkeypatch.setattr(real_compare, "_image", lambda kernel, bindings: b"image")
+    monkeypatch.setattr(lending, "SPARE_BYTES", 0)
+    geometry = ExpertGeometry(2, 16, (70_001, 91_000))
+    source = patterned(geometry)
+    for number in range(1, 100):
+        stubbed = RealDriver(bindings=StubBindings(1 << 16))
+        cuda = stubbed.bindings.cuda
+        cache = open_cache(stubbed, source, uniform_slots(geometry, 20), list(range(32)), 1 << 19)
+        loans = lending.Lending(cache, verify_all=True)
+        call, made = getattr(cuda, name), count(1)
+
+        def fails(*args: Any, call: Any = call, made: Any = made, number: int = number) -> Any:
+            now = next(made) == number
+            late = after and name != "cuMemCreate"  # one that fails tells no handle, so it can have made none
+            answer = (CUresult.CUDA_ERROR_OUT_OF_MEMORY,) if now and not late else call(*args)
+            return (CUresult.CUDA_ERROR_OUT_OF_MEMORY,) if now else answer
+
+        setattr(cuda, name, fails)
+        lend: Callable[[], object] = partial(loans.lend, 1)
+        for act in (lend, loans.reclaim, loans.reclaim, lend, loans.reclaim):
+            with suppress(StrataError):
+                act()
+            if cache.fatal is None:
+                assert violations(cache, read=partial(cuda.memory.read, "peek")) == [], number
+        met = next(made) > number
+        setattr(cuda, name, call)
+        if cache.fatal is None:
+            loans.reclaim()
+            assert loans.loan is None
+            assert len(cache.residency.resident()) == 20
+        cache.close()
+        assert [mapping.va for mapping in stubbed.mappings] == []
+        stubbed.close()
+        assert cuda.memory.card.used == 0
+        if not met:
+            assert number > 1
+            return
+    raise AssertionError(f"{name} is called more than {number} times")

@@ -102,7 +102,16 @@ def test_what_is_lent(environ: dict[str, str], lent: tuple[str, ...]) -> None:
 def test_the_threshold(value: str, tokens: int) -> None:
     environ = {**ELASTIC, "STRATA_PREFILL_REPEAT_LOAN": "1", "STRATA_PREFILL_REPEAT_MIN_TOKENS": value}
     settings, problems = loan_settings(read(environ))
-    assert (settings.repeat, settings.repeat_tokens, problems) == (True, tokens, ())
+    raised = bool(value) and int(value) < 256
+    said = (f"STRATA_PREFILL_REPEAT_MIN_TOKENS={value} acts as 256, the least",) if raised else ()
+    assert (settings.repeat, settings.repeat_tokens, problems) == (True, tokens, said)
+
+
+@pytest.mark.parametrize(("value", "all_of_them"), [("1", True), ("0", False)])
+def test_what_is_compared(value: str, all_of_them: bool) -> None:
+    """One switch for every way that experts come back."""
+    settings, problems = loan_settings(read({"STRATA_VERIFY_RECLAIM": value}))
+    assert (settings.verify_all, problems) == (all_of_them, ())
 
 
 def test_a_threshold_that_is_no_number_counts_as_absent() -> None:

@@ -70,3 +70,23 @@ def test_the_table_of_the_reference_model_has_96_kib() -> None:
     table.upload()
     assert [(call.name, call.args[1]) for call in driver.log] == [("copy_in", 96 * 1024)]
     assert np.array_equal(table.device(), np.full(48 * 512, MISS, np.int32))
+
+
+@pytest.mark.parametrize("pairs", [[], [(3, 1)], [(0, 2), (5, 0), (1, 3)]])
+def test_many_rows_are_promoted_as_one_by_one(pairs: list[tuple[int, int]]) -> None:
+    many, single = Residency(fake(), 8, 4), Residency(fake(), 8, 4)
+    many.promote_all(pairs)
+    for row, slot in pairs:
+        single.promote(row, slot)
+    assert np.array_equal(many.host, single.host)
+    assert np.array_equal(many.by_slot, single.by_slot)
+
+
+@pytest.mark.parametrize("wrong", [(0, 3), (5, 2), (4, 2), (6, 1)], ids=["row twice", "slot twice", "row", "slot"])
+def test_of_many_rows_the_one_that_is_wrong_is_refused(wrong: tuple[int, int]) -> None:
+    residency = Residency(fake(), 8, 4)
+    residency.promote(4, 1)
+    with pytest.raises(StrataError, match=f"row {wrong[0]} in slot"):
+        residency.promote_all([(0, 2), wrong])
+    assert residency.slot(0) == 2
+    assert residency.row(2) == 0

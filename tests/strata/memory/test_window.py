@@ -7,7 +7,7 @@ import pytest
 from strata.executors.base import StrataError
 from strata.memory.driver import Code, DriverError
 from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.fault_plan import Fail
+from strata.memory.fault_plan import Fail, Interrupt
 from strata.memory.window import Piece, Window
 from tests.strata.memory.caches import assert_nothing_left
 
@@ -74,3 +74,36 @@ def test_too_much_for_the_window() -> None:
     with pytest.raises(StrataError, match=f"window of {8 * PAGE} bytes: {9 * PAGE} to be mapped"):
         window.fill([Piece(driver.create(3 * PAGE), 3 * PAGE)])
     assert window.pieces == pieces
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_closed_although_calls_fail(after: bool) -> None:
+    """Each call of closing fails once, before and after its effect: tried again, and nothing is left."""
+    for number in range(1, 12):
+        window, pieces, driver = made()
+        window.fill(pieces)
+        driver.plan.at(len(driver.log) + number, Fail(Code.UNKNOWN, after))
+        window.close(pieces)
+        assert_nothing_left(driver)
+
+
+def test_what_cannot_be_given_back_is_said() -> None:
+    window, pieces, driver = made()
+    window.fill(pieces)
+    driver.plan.next("release", Fail(Code.UNKNOWN), 2)
+    with pytest.raises(StrataError, match="window: closed, but release: UNKNOWN"):
+        window.close(pieces)
+    assert list(driver.live_handles()) == [pieces[0].handle]
+    assert (driver.mapped, driver.reservations) == ({}, {})
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("number", range(1, 7))
+def test_closed_after_an_interrupt(number: int, after: bool) -> None:
+    """Whether the piece was mapped when it came is unknown."""
+    window, pieces, driver = made()
+    driver.plan.at(len(driver.log) + number, Interrupt(KeyboardInterrupt(), after))
+    with pytest.raises(KeyboardInterrupt):
+        window.fill(pieces)
+    window.close(pieces)
+    assert_nothing_left(driver)

@@ -208,7 +208,12 @@ class AliasEngine:
 
 
 def alias_engine(
-    plan: FaultPlan | None = None, *, keep: int = 4, least_fresh: int = 1024, most_chunk: int = 32_768
+    plan: FaultPlan | None = None,
+    *,
+    keep: int = 4,
+    least_fresh: int = 1024,
+    most_chunk: int = 32_768,
+    verify_all: bool = False,
 ) -> AliasEngine:
     """On a card whose free memory is the reserve, with the head in."""
     slots = uniform_slots(GEOMETRY, DECODE_PIECES * PIECE // GEOMETRY.max_blob)
@@ -217,7 +222,15 @@ def alias_engine(
     head = Head(open_arena(driver, SIZES["H"], PIECE), content("H"))
     cache = open_cache(driver, SOURCE, slots, PROFILE, PIECE)
     path = PromptPath(driver, TinyShape(), 32_768)
-    alias = HeadAlias(head, TailLoan(cache), path, least_fresh=least_fresh, keep=keep, most_chunk=most_chunk)
+    alias = HeadAlias(
+        head,
+        TailLoan(cache),
+        path,
+        least_fresh=least_fresh,
+        keep=keep,
+        most_chunk=most_chunk,
+        verify_all=verify_all,
+    )
     window = BoundGraph("window", driver.capture([(head.address, SIZES["H"])]), [head])
     return AliasEngine(driver, cache, head, alias, window)
 

@@ -15,14 +15,19 @@ from strata.memory.verification import WrongBytes
 from validation.memory import card_run
 from validation.memory.bench_world import fake_world, real_sizes
 from validation.memory.meddling import Meddling
+from validation.memory.victim import WHATS
 from validation.memory.world import World
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_every_step_in_miniature() -> None:
-    done = [name for name, step in card_run.steps(fake_world(), fake=True) if step() is not None]
+    done = {name: step() for name, step in card_run.steps(fake_world(), fake=True)}
     assert len(done) == 9
+    # What a fake card cannot tell is not printed as if it had been seen.
+    assert done["killed"] == {"kills": len(WHATS), "memory given back": card_run.UNTRIED}
+    assert done["reclaim"]["ratio"] == card_run.UNTRIED
+    assert not [key for figures in done.values() for key in figures if " ms" in key]
 
 
 def test_sizes_are_those_of_real_experts() -> None:
@@ -48,6 +53,7 @@ def test_one_flipped_byte_is_found_and_named(place: float, at: float, flip: int)
     wrong, right = caught.value, int(world.source.blob(row)[offset])
     assert (wrong.expert, wrong.slot, wrong.offset) == (world.geometry.expert(row), slot, offset)
     assert (wrong.expected, wrong.got) == (right, right ^ flip)
+    assert wrong.lies is None
     assert world.cache.fatal is wrong
     assert not any(slot in world.residents().values() for _, slot in lent)
 
@@ -68,9 +74,11 @@ def test_one_swapped_pair_is_found_and_named(data: st.DataObject) -> None:
     with pytest.raises(WrongBytes) as caught:
         world.lending.reclaim()
     assert (caught.value.expert, caught.value.slot) == (world.geometry.expert(one[0]), one[1])
+    assert caught.value.lies == world.geometry.expert(two[0])
+    assert str(caught.value).endswith(f"; the bytes of expert {caught.value.lies} lie there")
 
 
-@pytest.mark.parametrize("what", ["lend", "prompt"])
+@pytest.mark.parametrize("what", WHATS)
 def test_a_killed_process_leaves_no_files(what: str, tmp_path: Path) -> None:
     """There is no state beside the memory: what is not written cannot be left behind or read by the next one."""
     words = [sys.executable, "-B", "-m", "validation.memory.victim", what, "--fake"]

@@ -9,8 +9,9 @@ import pytest
 from strata.memory.fake import FakeCard, FakeDriver
 from strata.memory.fault_plan import Corrupt
 from strata.memory.pieces import MIB
-from validation.memory.changes import SMALL, alias_changes, main, run
 from validation.memory.changes import Report as Outcome
+from validation.memory.changes import alias_changes, main, run
+from validation.memory.loan_engine import SMALL
 
 
 def driver() -> FakeDriver:

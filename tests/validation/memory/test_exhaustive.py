@@ -16,8 +16,9 @@ from strata.memory.arena import Arena
 from strata.memory.cache import ExpertCache
 from strata.memory.driver import Code, Driver, DriverError
 from strata.memory.errors import Fatal
+from strata.memory.fake import MAKERS
 from strata.memory.fault_plan import Meanwhile
-from validation.memory.exhaustive import CODES, calls, examine, plan, trials
+from validation.memory.exhaustive import CODES, Trial, attempt, calls, examine, plan, trials
 from validation.memory.faults_command import FEW
 from validation.memory.operations import OPERATIONS, Operation
 from validation.memory.world import KINDS, World
@@ -38,13 +39,34 @@ def test_what_is_planned() -> None:
     """Every operation with both kinds of slots; each call before and after its effect with each code, and in pairs."""
     assert len(plan()) == len(OPERATIONS) * len(KINDS)
     names = calls(operation("LEND"), "uniform")
-    assert names[:2] == ["copy_in", "synchronize"]
+    assert names[:3] == ["synchronize", "copy_in", "synchronize"]
     assert names.count("unmap") == names.count("release") >= 2
-    planned = list(trials(operation("LEND"), "uniform", len(names)))
+    planned = list(trials(operation("LEND"), "uniform", names))
     single = {(trial.call, trial.code, trial.after) for trial in planned if not trial.second}
     assert len(single) == len(names) * len(CODES) * 2
     assert {trial.call for trial in planned} == set(range(1, len(names) + 1))
     assert {trial.second - trial.call for trial in planned if trial.second} == {1, 2, 3}
+    assert len(set(planned)) == len(planned)
+
+
+@pytest.mark.parametrize("name", ["open", "RECLAIM"])
+def test_what_makes_something_has_no_failure_after_its_effect(name: str) -> None:
+    """It would be the same trial twice."""
+    names = calls(operation(name), "sized")
+    late = {names[trial.call - 1] for trial in trials(operation(name), "sized", names) if trial.after}
+    assert "create" in names
+    assert late == set(names) - MAKERS
+
+
+def test_faults_that_came_about_are_counted() -> None:
+    """Every first one; of the pairs those in which the operation went on after the first."""
+    findings = examine(operation("LEND"), "sized", FEW)
+    names = calls(operation("LEND"), "sized")
+    assert findings.pairs == sum(6 if name not in MAKERS else 3 for name in names)
+    assert 0 < findings.both < findings.pairs
+    late = Trial("LEND", "sized", len(names) + 1, Code.UNKNOWN, False)
+    _, problems, met = attempt(operation("LEND"), late, "release")
+    assert (problems, met) == (["the fault did not come about"], 0)
 
 
 def test_operations_lay_down_an_outcome_for_each_of_their_calls() -> None:
