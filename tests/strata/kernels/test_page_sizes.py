@@ -10,7 +10,7 @@ from validation.cases import Case
 from validation.runner import run_case
 from validation.settings import Settings
 
-ATTENTION = [name for name, path in PATHS.items() if path.operation != "kv_pack"]
+ATTENTION = [name for name, path in PATHS.items() if path.operation.endswith("_attention")]
 
 
 @pytest.mark.parametrize("page_size", [3, 100])
