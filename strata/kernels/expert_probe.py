@@ -19,11 +19,10 @@ import numpy as np
 
 from strata.executors.base import Executor, Kernel, StrataError
 from strata.formats import FORMATS
-from strata.kernels.expert_fused import kernel, run, shape_for
+from strata.kernels.expert_fused import LARGE, SMALL, kernel, run, shape_for
 from strata.kernels.experts import DOWN, Experts, Geometry, formats_of, layout
 from strata.kernels.paths import Path
 
-LARGE, SMALL = 4, 2
 #: Shared memory of a block that every device gives, and the most that any gives, in bytes.
 _EVERY, _ANY = 48 << 10, 228 << 10
 #: The most a block may ask for, by compute capability times ten.
