@@ -38,7 +38,8 @@ class Mapped(HostBuffer):
 
     def view(self) -> np.ndarray:
         """The values themselves, no copy."""
-        return self.bytes.view(self.dtype).reshape(self.shape)
+        values: np.ndarray = self.bytes.view(self.dtype).reshape(self.shape)
+        return values
 
 
 @pytest.fixture(scope="module")

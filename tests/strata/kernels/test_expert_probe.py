@@ -10,8 +10,8 @@ import pytest
 from strata.executors.base import Kernel, LaunchError, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_probe
-from strata.kernels.expert_fused import kernel, shape_for
-from strata.kernels.expert_probe import KNOWN, LARGE, SMALL, Probed, Reading, choose, probe, refusal, shared_limit
+from strata.kernels.expert_fused import LARGE, SMALL, kernel, shape_for
+from strata.kernels.expert_probe import KNOWN, Probed, Reading, choose, probe, refusal, shared_limit
 
 TURING = Reading(75, 1024, 0, 64 << 10, 1)
 MODE = "iq2_s/iq4_nl"
