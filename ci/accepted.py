@@ -19,7 +19,7 @@ import validation.blas_threads  # noqa: F401  before anything imports NumPy
 from strata.executors.base import StrataError, source_digests
 from strata.gates import records
 from strata.gates.record import Record, RecordProblem, of_value
-from strata.gates.sources import of_path
+from strata.gates.sources import Sources, of_path
 from strata.kernels.paths import PATHS, Path
 from validation.mutants.__main__ import sample, today
 from validation.record import canonical
@@ -59,13 +59,11 @@ def accepted(folder: FilePath = records.ACCEPTED) -> Iterator[Accepted]:
 
 
 def changed(record: Record) -> list[str]:
-    """Files that are other ones today, when each of the record's paths is made of such a file: then it opens nothing.
+    """Files and codebooks that are other ones today, when each of the record's paths is made of one: it opens nothing.
 
     Empty when a path is still made of what the record names.
     """
-    by_path = [
-        {name for name, digest in _files(path).items() if record.sources.get(name) != digest} for path in _paths(record)
-    ]
+    by_path = [set(_made_of(path).changed(record.sources, record.codebooks)) for path in _paths(record)]
     return sorted(set().union(*by_path)) if all(by_path) else []
 
 
@@ -75,7 +73,7 @@ def against(one: Accepted) -> Against:
     The verifier asks a new record for every source of the checkout. A later change of a kernel that the record is not
     of takes nothing from it, as the gate has it.
     """
-    ours = {name for path in _paths(one.record) for name in _files(path)}
+    ours = {name for path in _paths(one.record) for name in _made_of(path).files}
     return Against(sources={**one.record.sources, **{n: d for n, d in source_digests().items() if n in ours}})
 
 
@@ -133,8 +131,8 @@ def _paths(record: Record) -> list[Path]:
 
 
 @cache
-def _files(path: Path) -> dict[str, str]:
-    return dict(of_path(path).files)
+def _made_of(path: Path) -> Sources:
+    return of_path(path)
 
 
 if __name__ == "__main__":

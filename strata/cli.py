@@ -14,9 +14,11 @@ import numpy as np
 from strata import __version__, switches
 from strata.device import LANES, PINNED_ARCHS, named, this_machine
 from strata.executors import cache, open_executor
-from strata.executors.base import StrataError
+from strata.executors.base import Executor, StrataError
+from strata.expert_engine import probes
 from strata.gates.installed import InstalledGate
 from strata.gates.table import Table
+from strata.kernels.expert_probe import lines
 from strata.kernels.paths import PATHS
 from strata.memory import plan_command
 from strata.memory.settings import loan_settings
@@ -94,7 +96,8 @@ def _capability(text: str) -> int:
 def _report(name: str) -> bool:
     """Print what the executor `name` is, or why it cannot run; True when it can."""
     try:
-        facts = open_executor(name).describe()
+        executor = open_executor(name)
+        facts = executor.describe()
     except StrataError as error:
         _row(name, f"not available: {error}")
         if name == "cuda":
@@ -105,7 +108,18 @@ def _report(name: str) -> bool:
         if key != "executor":
             text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
             _row("", f"{key.replace('_', ' ')}: {text}")
+    if name == "cuda":
+        _experts(executor)
     return True
+
+
+def _experts(executor: Executor) -> None:
+    """Print what the probe of expert kernels says on a card, a line as each is tried; the first time compiles them."""
+    if (executor.capability or 0) < min(path.min_capability for path in PATHS.values() if path.baseline is not None):
+        _row("experts", "this card has no fused path to probe")
+        return
+    for line in lines(probes(executor)):
+        _row("experts", line)
 
 
 def _compile_only() -> str:
@@ -120,7 +134,7 @@ def _compile_only() -> str:
 
 
 def _row(title: str, text: str) -> None:
-    print(f"{title:<9}{text}")
+    print(f"{title:<9}{text}", flush=True)
 
 
 if __name__ == "__main__":

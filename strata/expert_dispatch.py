@@ -1,7 +1,8 @@
 """Which path computes a layer of experts, and in which work shape: switches, gate and compiler as for every
 operation, then whether the layer is one that the path covers, then the probe of the device.
 
-Nothing is refused silently: what goes to the baseline says why, and so does a format that stays at the small shape.
+Nothing is refused silently: what goes to the baseline says why, and so does a format that stays at the small shape. A
+layer that the baseline does not take either has no path, nor has any after a probe that cost the card's context.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from strata.dispatch import Gate, Served, serve
 from strata.executors.base import StrataError
 from strata.kernels.expert_fused import SHAPES
 from strata.kernels.expert_probe import Probed, Shapes, choose
-from strata.kernels.experts import MAX_EXPERTS, MAX_TOP, Geometry
+from strata.kernels.experts import MAX_EXPERTS, MAX_TOP, Geometry, check_pairs
 from strata.kernels.paths import DOWN, EXPERT_MODES, GATE_UP, PATHS
 from strata.switches import FUSED_ADAPTIVE, FUSED_TILE, Switches
 
@@ -50,18 +51,25 @@ class ServedLayer:
     report: tuple[str, ...] = ()
 
 
+def beyond(layer: Layer) -> str:
+    """Why no path takes a layer of these sizes, the baseline no more than the fused one; "" when both do."""
+    if not 1 <= layer.experts <= MAX_EXPERTS or not 1 <= layer.top <= MAX_TOP:
+        return f"{layer.experts} experts and {layer.top} a token, expected up to {MAX_EXPERTS} and {MAX_TOP}"
+    if layer.tokens < 1:
+        return f"a call of {layer.tokens} tokens, expected at least 1"
+    try:
+        check_pairs(layer.tokens * layer.top, Geometry(layer.n, layer.ff))
+    except StrataError as error:
+        return str(error)
+    return ""
+
+
 def uncovered(layer: Layer) -> str:
-    """Why the fused path does not take a layer; "" when it does."""
+    """Why the fused path does not take a layer that the baseline takes; "" when it does."""
     if layer.gate_up not in GATE_UP:
         return f"gate and up in {layer.gate_up}, it covers {', '.join(GATE_UP)}"
     if layer.down not in DOWN:
         return f"down in {layer.down}, it covers {', '.join(DOWN)}"
-    try:
-        Geometry(layer.n, layer.ff)
-    except StrataError as error:
-        return str(error)
-    if not 1 <= layer.experts <= MAX_EXPERTS or not 1 <= layer.top <= MAX_TOP:
-        return f"{layer.experts} experts and {layer.top} a token, it takes up to {MAX_EXPERTS} and {MAX_TOP}"
     if not layer.every_expert:
         return f"a call of {layer.tokens} tokens that does not go through every expert"
     if layer.devices != 1:
@@ -76,6 +84,9 @@ def serve_layer(
     if layer.mode not in EXPERT_MODES:
         reason = f"no path computes experts of {layer.mode}: {uncovered(layer)}"
         return ServedLayer(Served(None, reason, cause="layer"))
+    why = beyond(layer)
+    if why:
+        return ServedLayer(Served(None, f"no path computes this layer: {why}", cause="layer"))
     served = serve("expert_fused", layer.mode, device, switches, gate)
     if served.path is None or PATHS[served.path].operation != "expert_fused":
         return ServedLayer(served)
@@ -89,6 +100,10 @@ def serve_layer(
     shapes: Shapes = choose(layer.mode, tier, device.capability, pairs, layer.experts, adaptive, tried)
     if shapes.gate_up is None or shapes.down is None:
         said = "; ".join(shapes.report) or "its probe failed"
+        if shapes.lost:
+            reason = f"no path can run in this process: {said}"
+            lost = Served(None, reason, instead_of=served.path, cause="probe")
+            return ServedLayer(lost, None, shapes.report)
         return ServedLayer(_instead(served, "probe", said), None, shapes.report)
     return ServedLayer(served, _forced(switches, device, (shapes.gate_up, shapes.down)), shapes.report)
 

@@ -47,6 +47,10 @@ class LaunchError(StrataError):
     """A kernel broke a rule of the machine while it ran; the message names kernel, block and lane."""
 
 
+class ContextLostError(LaunchError):
+    """A kernel faulted and took the card's context along: nothing runs in this process any more, whatever it is."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One `__global__` function of one source with its compile-time parameters.

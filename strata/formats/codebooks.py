@@ -61,6 +61,13 @@ def device_table(name: str) -> np.ndarray:
     return codebook(name).reshape(-1).view("<u4").astype(np.uint32)
 
 
+def table_digest(name: str) -> str:
+    """SHA-256 of the words of `device_table` as little-endian bytes, "" for a format that has none: what a kernel is
+    given beside its code, and so a part of what a path is made of. Raises StrataError as `codebook` does."""
+    words = device_table(name)
+    return hashlib.sha256(words.astype("<u4").tobytes()).hexdigest() if words.size else ""
+
+
 def _read(name: str) -> np.ndarray:
     """A table as `gguf` has it. Raises StrataError when it is not there or of another shape."""
     try:

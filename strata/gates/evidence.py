@@ -86,7 +86,7 @@ def refusal(
         return 3, f"{who} comes from compute capability {dotted(capability)}, expected {span(rule.recorded)}"
     if record.local and (record.device, capability) != (device.name, device.capability):
         return 4, f"{who} is {record.device}'s own and counts there alone until it is accepted"
-    changed = sorted(name for name, digest in sources.files.items() if record.sources.get(name) != digest)
+    changed = sources.changed(record.sources, record.codebooks)
     if changed:
         return 5, f"{who} is of another {', '.join(changed)}"
     for image in launched(record, path):
@@ -106,8 +106,7 @@ def refusal(
             9,
             f"{who} failed {len(failed)} of {len(cases)} cases, the first {failed[0].text}: {failed[0].verdict}",
         )
-    required = policy.required.get(path.operation)
-    missing = required.missing(case.text for case in cases) if required else ""
+    missing = policy.missing(path.operation, (case.text for case in cases))
     if missing:
         return 10, f"{who} lacks the required case of {missing}"
     unseen = sorted(sources.programs - {image.program for image in launched(record, path)})

@@ -44,24 +44,41 @@ class Required:
 
 @dataclass(frozen=True)
 class Policy:
-    """rules: by tier; a tier without one needs no record. required: by operation. baselines: operations that need
-    no record although their tiers have a rule, because they are what serves where nothing is proved."""
+    """rules: by tier; a tier without one needs no record. required: by operation, all of them. baselines: operations
+    that need no record although their tiers have a rule, because they are what serves where nothing is proved."""
 
     rules: Mapping[str, Rule]
-    required: Mapping[str, Required] = field(default_factory=dict)
+    required: Mapping[str, tuple[Required, ...]] = field(default_factory=dict)
     baselines: tuple[str, ...] = ()
 
+    def missing(self, operation: str, cases: Iterable[str]) -> str:
+        """What is not among the texts of some cases of an operation, of the first recipe that lacks any; "" for
+        nothing."""
+        held = list(cases)
+        return next((said for one in self.required.get(operation, ()) if (said := one.missing(held))), "")
+
+
+_EXPERT_KEYS = ("tokens", "experts", "top", "n", "ff")
+#: Data on which experts go wrong that are right on numbers at random, each at a small size: NaN and infinities, ids
+#: that name nobody, experts with as many rows as a tile and one more or less, values between two codes, and blocks as
+#: quantisers write them.
+_HOSTILE = {
+    "experts_broken": (9, 7, 3, 256, 128),
+    "experts_stray": (9, 7, 3, 256, 128),
+    "experts_edges": (577, 8, 1, 256, 128),
+    "experts_ties": (9, 7, 3, 256, 128),
+    "experts_golden": (9, 7, 3, 256, 128),
+}
 
 #: sm75 is for Turing, which is 7.5 alone. sm80 code runs on everything later, and its record may come from any of it.
 POLICY = Policy(
     MappingProxyType({"sm75": Rule((75, 79), (75, 75)), "sm80": Rule((80, NEWEST), (80, NEWEST))}),
     MappingProxyType(
         {
-            "prompt_attention": Required("signed_decades", ("context", "queries"), ((4096, 512), (1500, 512))),
-            "expert_fused": Required(
-                "experts_decades",
-                ("tokens", "experts", "top", "n", "ff"),
-                ((256, 64, 10, 2560, 640), (150, 4, 2, 2560, 640)),
+            "prompt_attention": (Required("signed_decades", ("context", "queries"), ((4096, 512), (1500, 512))),),
+            "expert_fused": (
+                Required("experts_decades", _EXPERT_KEYS, ((256, 64, 10, 2560, 640), (150, 4, 2, 2560, 640))),
+                *(Required(recipe, _EXPERT_KEYS, (size,)) for recipe, size in _HOSTILE.items()),
             ),
         }
     ),

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from strata.executors.base import StrataError
@@ -53,7 +53,8 @@ class CaseRun:
 @dataclass(frozen=True)
 class Record:
     """What the gate needs of a record. name: its SHA-256; local: this machine's own, not accepted for everybody;
-    capability: times ten, None on the CPU; planned, plan_digest, plan_paths: what was to run."""
+    capability: times ten, None on the CPU; planned, plan_digest, plan_paths: what was to run;
+    codebooks: SHA-256 by format, of experts alone."""
 
     name: str
     local: bool
@@ -66,6 +67,7 @@ class Record:
     plan_digest: str
     plan_paths: tuple[str, ...]
     cases: tuple[CaseRun, ...]
+    codebooks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def short(self) -> str:
@@ -110,6 +112,7 @@ def of_value(value: Any, name: str, local: bool) -> Record:
             plan_digest=_digest(plan["digest"]),
             plan_paths=tuple(map(_text, _list(plan["paths"]))),
             cases=tuple(_case(case, len(value["images"])) for case in _list(value["cases"])),
+            codebooks={_text(form): _digest(digest) for form, digest in _items(value.get("codebooks", {}))},
         )
     except KeyError as error:
         raise RecordProblem(f"a record without {error.args[0]!a}") from None

@@ -1,4 +1,5 @@
-"""What a path is made of now: its kernel, every header it includes, and the macros and flags they are compiled with."""
+"""What a path is made of now: its kernel, every header it includes, the macros and flags they are compiled with, and
+the codebooks that the host uploads for it."""
 
 from __future__ import annotations
 
@@ -25,18 +26,42 @@ _LANES_ONLY = frozenset({"vocabulary.hpp"})
 @dataclass(frozen=True)
 class Sources:
     """files: SHA-256 of each, by name relative to `strata/kernels`; programs: the kernels that a run of the path may
-    launch, none where they are not compared; flags: the compiler's, without target and macros."""
+    launch, none where they are not compared; flags: the compiler's, without target and macros; codebooks: SHA-256 of
+    the words that the host uploads, by format, see `formats.codebooks.table_digest`."""
 
     files: Mapping[str, str]
     programs: frozenset[Program] = field(default_factory=frozenset)
     flags: tuple[str, ...] = FLAGS
+    codebooks: Mapping[str, str] = field(default_factory=dict)
+
+    def changed(self, files: Mapping[str, str], codebooks: Mapping[str, str]) -> list[str]:
+        """What a record's files and codebooks, by their digests, lack or have otherwise; sorted, files first."""
+        other = sorted(name for name, digest in self.files.items() if files.get(name) != digest)
+        return other + sorted(
+            f"codebook of {form}" for form, digest in self.codebooks.items() if codebooks.get(form) != digest
+        )
 
 
 def of_path(path: Path, directory: FilePath = KERNELS) -> Sources:
-    """The sources of a path whose kernels lie in `directory`. Raises StrataError when a file cannot be read."""
+    """The sources of a path whose kernels lie in `directory`. Raises StrataError when a file or a
+    codebook cannot be read."""
     names = sorted({name for root in roots(path) for name in included(root, directory)})
     files = {name: hashlib.sha256(_read(directory / name)).hexdigest() for name in names}
-    return Sources(files, frozenset(program(kernel.entry, kernel.defines) for kernel in _kernels(path)))
+    programs = frozenset(program(kernel.entry, kernel.defines) for kernel in _kernels(path))
+    return Sources(files, programs, codebooks=codebooks(path))
+
+
+def codebooks(path: Path) -> dict[str, str]:
+    """SHA-256 of each codebook that a gated path uploads, by format; none for attention, whose formats have no grid.
+
+    Raises StrataError without the package that holds them.
+    """
+    if path.operation != "expert_fused":
+        return {}
+    from strata.formats import table_digest
+    from strata.kernels.experts import formats_of
+
+    return {form: digest for form in formats_of(path.mode) if (digest := table_digest(form))}
 
 
 def roots(path: Path) -> frozenset[str]:

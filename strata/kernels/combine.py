@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
+from strata.kernels.counts import check_counted, counted
 
 THREADS = 128
 _VECTOR = 4  # columns of a thread
@@ -71,6 +72,7 @@ def run(
             f"rows are {rows.dtype} {rows.shape}, expected float32 [tokens, ranks, multiple of {_VECTOR}]"
         )
     tokens, ranks, columns = rows.shape
+    check_counted(tokens * columns, f"{tokens} tokens of {columns} outputs")
     if (shared is None) != (shared_gate is None):
         given, missing = ("shared", "shared_gate") if shared_gate is None else ("shared_gate", "shared")
         raise StrataError(f"{given} is given and {missing} is not: a shared expert needs both")
@@ -88,4 +90,4 @@ def run(
         executor, buffers["rows"], buffers["weights"], out, lost, buffers.get("shared"), buffers.get("shared_gate")
     )
     intact = all(buffer.guards_intact() for buffer in (*buffers.values(), out, lost))
-    return Combined(out.host(), int(lost.host()[0]), [witness], intact)
+    return Combined(out.host(), counted(lost)[0], [witness], intact)

@@ -30,6 +30,7 @@ import numpy as np
 
 from strata.executors.base import POISON_WORKSPACE, Buffer, Executor, Kernel, StrataError, Witness
 from strata.formats import FORMATS, device_table
+from strata.kernels.counts import counted
 from strata.kernels.experts import BLOCK, PlacedExperts, Routed, check_tokens
 from strata.kernels.grouping import Grouping, group
 from strata.kernels.paths import Path
@@ -205,7 +206,7 @@ def run(
     if trace:
         both = p.product.host().reshape(*ids.shape, 2, ff)
         gate, up = np.ascontiguousarray(both[..., 0, :]), np.ascontiguousarray(both[..., 1, :])
-    status = tuple(int(lost.host()[0]) for lost in p.lost)
+    status = [counted(lost)[0] for lost in p.lost]
     scales = p.h_codes.scales.host().view(np.float16).astype(np.float32)
     return Routed(
         p.rows.host(),

@@ -35,6 +35,7 @@ import numpy as np
 
 from strata.executors.base import POISON_WORKSPACE, Argument, Buffer, Executor, Kernel, StrataError, Witness
 from strata.formats import FORMATS, device_table
+from strata.kernels.counts import counted
 from strata.kernels.experts import (
     BLOCK,
     DOWN,
@@ -161,7 +162,8 @@ def default_shape(tier: int, pairs: int, experts: int) -> int:
 class Prepared:
     """Inputs, workspaces and the result on an executor; `launch` fills them and waits for nothing.
 
-    The counts of `status` and `ignored` begin at zero and `status` adds up over launches; all else is written anew.
+    The counts of `status` and `ignored` begin at zero and `status` adds up over launches, modulo 2^32; all else is
+    written anew.
     """
 
     executor: Executor
@@ -267,15 +269,15 @@ class Prepared:
         if self.trace is not None:
             both = by_pair(self.trace.host())
             gate, up = both[..., :ff], both[..., ff:]
-        status = self.status.host()
+        status = counted(self.status)
         units = self.h.host()
         h_codes, h_scales = units[..., :_UNIT_VALUES], units[..., _UNIT_VALUES : _UNIT_VALUES + 8]
         return Routed(
             rows=self.rows.host(),
             witnesses=witnesses,
             guards_ok=all(b.guards_intact() for b in [*self.buffers(), self.placed.table, *self.placed.blobs]),
-            ignored=int(self.ignored.host()[0]),
-            status=(int(status[0]), int(status[1]), int(status[2])),
+            ignored=counted(self.ignored)[0],
+            status=(status[0], status[1], status[2]),
             h_codes=by_pair(h_codes.reshape(pairs, ff).view(np.int8)),
             h_scales=by_pair(np.ascontiguousarray(h_scales).view(np.float32).reshape(pairs, ff // BLOCK)),
             slot=slot,

@@ -2,7 +2,8 @@
 
 A shape is tried as it would be used: the image's attributes are read, its shared memory is asked for, blocks that fit a
 multiprocessor are counted, and a small expert is computed whose bits are known. What fails leaves that format at the
-small shape, with the reason; a small shape that fails closes the path.
+small shape, with the reason; a small shape that fails closes the path. A trial that faults takes the card's context
+along, so nothing is tried after it and every path is closed in this process, with the error.
 
 On compute capability 7.5 the small shape is the rule, and `adaptive` allows the large one where its probe passes, for
 gate and up and for down each. From 8.0 on both shapes must pass, and rows an expert decide.
@@ -11,16 +12,16 @@ gate and up and for down each. From 8.0 on both shapes must pass, and rows an ex
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from strata.executors.base import Executor, Kernel, StrataError
+from strata.executors.base import ContextLostError, Executor, Kernel, StrataError
 from strata.formats import FORMATS
-from strata.kernels.expert_fused import LARGE, SMALL, kernel, run, shape_for
-from strata.kernels.experts import DOWN, Experts, Geometry, formats_of, layout
+from strata.kernels.expert_fused import LARGE, SHAPES, SMALL, kernel, run, shape_for
+from strata.kernels.experts import DOWN, GATE_UP, Experts, Geometry, formats_of, layout
 from strata.kernels.paths import Path
 
 #: Shared memory of a block that every device gives, and the most that any gives, in bytes.
@@ -55,12 +56,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Probed:
-    """One kernel tried on a device. reason: why it cannot be used, empty when it can; notes: what was odd."""
+    """One kernel tried on a device. reason: why it cannot be used, empty when it can; notes: what was odd;
+    lost: the card's context went along, so no kernel of any path runs in this process."""
 
     form: str
     shape: int
     reason: str = ""
     notes: tuple[str, ...] = ()
+    lost: bool = False
 
     @property
     def passed(self) -> bool:
@@ -70,11 +73,12 @@ class Probed:
 @dataclass(frozen=True)
 class Shapes:
     """gate_up, down: the work shape of each product, None when the path cannot be used; report: a line for every probe
-    that failed or was odd."""
+    that failed or was odd; lost: as of a probe."""
 
     gate_up: int | None
     down: int | None
     report: tuple[str, ...]
+    lost: bool = False
 
     @property
     def usable(self) -> bool:
@@ -122,11 +126,13 @@ class Device(Protocol):
 
 
 def probe(device: Device, form: str, tier: int, shape: int) -> Probed:
-    """Try one kernel. An error of the device is a reason, not an error."""
+    """Try one kernel. An error of the device is a reason, not an error; the loss of its context is told as such."""
     program = kernel(form, tier, shape)
     try:
         reason, note = refusal(program, device.read(program))
         reason = reason or device.trial(form, tier, shape)
+    except ContextLostError as error:
+        return Probed(form, shape, str(error), lost=True)
     except StrataError as error:
         return Probed(form, shape, str(error))
     return Probed(form, shape, reason, (note,) if note else ())
@@ -144,22 +150,61 @@ def choose(
     """The shapes of a mode. tried: the probe of a format in a shape, on this device; pairs and experts: of the layer,
     for the rule that holds from capability 8.0 on."""
     report: list[str] = []
+    lost = False
 
     def passes(form: str, shape: int) -> bool:
+        nonlocal lost
+        if lost:
+            return False
         found = tried(form, shape)
         report.extend(f"{form}, shape {shape}: {line}" for line in (found.reason, *found.notes) if line)
+        lost = found.lost
         return found.passed
 
     forms = formats_of(mode)
     if capability >= 80 and tier >= 80:
         good = [passes(form, shape) for form in forms for shape in (SMALL, LARGE)]
         shape = shape_for(pairs, experts) if all(good) else None
-        return Shapes(shape, shape, tuple(report))
+        return Shapes(shape, shape, tuple(report), lost)
     small = [passes(form, SMALL) for form in forms]
     if not all(small):
-        return Shapes(None, None, tuple(report))
+        return Shapes(None, None, tuple(report), lost)
     gate_up, down = (LARGE if adaptive and passes(form, LARGE) else SMALL for form in forms)
+    if lost:
+        return Shapes(None, None, tuple(report), lost)
     return Shapes(gate_up, down, tuple(report))
+
+
+class Probes:
+    """Probes of one device for a tier, each made once; after the context was lost, none is."""
+
+    def __init__(self, device: Device, tier: int) -> None:
+        self._device, self._tier = device, tier
+        self._found: dict[tuple[str, int], Probed] = {}
+        self._lost: Probed | None = None
+
+    def __call__(self, form: str, shape: int) -> Probed:
+        """The probe of a format in a work shape."""
+        if self._lost is not None:
+            return Probed(form, shape, self._lost.reason, lost=True)
+        found = self._found.get((form, shape))
+        if found is None:
+            found = self._found[form, shape] = probe(self._device, form, self._tier, shape)
+            if found.lost:
+                self._lost = found
+        return found
+
+
+def lines(tried: Callable[[str, int], Probed]) -> Iterator[str]:
+    """What the probe says of every format in both shapes, a line each, as each is tried; the last one is that which
+    lost the context, where one did."""
+    for form in (*GATE_UP, *DOWN):
+        for shape in (SMALL, LARGE):
+            found, (rows, columns) = tried(form, shape), SHAPES[shape]
+            said = "; ".join((found.reason or "passes", *found.notes))
+            yield f"{form} at {rows} x {columns}: {said}"
+            if found.lost:
+                return
 
 
 def trial_inputs(mode: str) -> tuple[Experts, np.ndarray, np.ndarray]:

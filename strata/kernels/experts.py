@@ -14,6 +14,7 @@ import numpy as np
 
 from strata.executors.base import Buffer, Executor, StrataError, Witness
 from strata.formats import FORMATS
+from strata.kernels.counts import check_counted
 
 #: Formats of gate and up, and of down, that the grouped kernels take.
 GATE_UP = ("iq3_xxs", "iq3_s", "iq4_xs", "iq2_xxs", "iq2_xs", "iq2_s")
@@ -161,5 +162,10 @@ def check_tokens(experts: Experts, x: np.ndarray, ids: np.ndarray) -> None:
         raise StrataError(f"x is {x.dtype} {x.shape}, expected float32 [tokens, {n}]")
     if ids.dtype != np.int32 or ids.ndim != 2 or len(ids) != len(x) or not 1 <= ids.shape[1] <= MAX_TOP:
         raise StrataError(f"ids is {ids.dtype} {ids.shape}, expected int32 [{len(x)}, 1 to {MAX_TOP}]")
-    if ids.size * max(n, experts.geometry.ff) >= 1 << 40 or ids.size >= 1 << 28:
-        raise StrataError(f"{ids.size} pairs of {n} values: too many for one call")
+    check_pairs(ids.size, experts.geometry)
+
+
+def check_pairs(pairs: int, geometry: Geometry) -> None:
+    """Raises StrataError for more pairs than one call takes."""
+    width = max(geometry.n, geometry.ff)
+    check_counted(pairs * width, f"{pairs} pairs of {width} values")

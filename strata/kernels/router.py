@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
+from strata.kernels.counts import check_counted, counted
 
 WARPS = 4
 #: Experts of a layer, and experts of a token, at most.
@@ -76,11 +77,12 @@ def run(executor: Executor, logits: np.ndarray, ranks: int, blocks: int | None =
         raise StrataError(f"{ranks} experts a token, expected 1 to {min(experts, MOST_RANKS)}")
     if blocks is not None and not 1 <= blocks <= _MOST_BLOCKS:
         raise StrataError(f"{blocks} blocks, expected 1 to {_MOST_BLOCKS}")
+    check_counted(logits.size, f"{tokens} tokens of {experts} logits")
     source = executor.array(logits, "logits")
     ids = executor.empty((tokens, ranks), np.int32, name="ids")
     weights = executor.empty((tokens, ranks), np.float32, name="weights")
     counts = executor.array(np.zeros(2, np.int32), "counts")
     witness = launch(executor, source, ids, weights, counts, blocks)
     intact = all(buffer.guards_intact() for buffer in (source, ids, weights, counts))
-    nans, infinities = (int(n) for n in counts.host())
+    nans, infinities = counted(counts)
     return Routing(ids.host(), weights.host(), nans, infinities, [witness], intact)

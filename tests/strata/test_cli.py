@@ -10,6 +10,7 @@ import pytest
 from strata import cli
 from strata.device import PINNED_ARCHS, Device
 from strata.executors.base import ExecutorUnavailable
+from strata.kernels.expert_probe import LARGE, Probed
 from tests.strata.gates import builder
 
 
@@ -87,3 +88,26 @@ def test_doctor_reports_switches(
         "switches STRATA_SELECT_SIMT=1 has no effect yet: block_select does not exist in this version",
         "switches STRATA_PREFILL_HEAD_LOAN=1 has no effect without STRATA_PREFILL_ELASTIC_LOAN=1",
     ]
+
+
+def test_doctor_tells_what_the_probe_says_of_each_format(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Card:
+        capability = 75
+
+        def describe(self) -> dict[str, object]:
+            return {"executor": "cuda", "device": "a T4"}
+
+    def tried(form: str, shape: int) -> Probed:
+        return Probed(form, shape, "no block fits a multiprocessor" if (form, shape) == ("iq2_s", LARGE) else "")
+
+    monkeypatch.setattr(cli, "open_executor", lambda name: Card())
+    monkeypatch.setattr(cli, "probes", lambda executor: tried)
+    assert cli._report("cuda")
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("experts  ")]
+    assert len(said) == 16
+    assert "experts  iq2_s at 256 x 64: no block fits a multiprocessor" in said
+    monkeypatch.setattr(Card, "capability", 61)
+    assert cli._report("cuda")
+    assert "experts  this card has no fused path to probe" in capsys.readouterr().out

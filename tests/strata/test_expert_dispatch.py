@@ -6,14 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from strata.device import LANES, PINNED_ARCHS, Device
 from strata.dispatch import Gate
-from strata.expert_dispatch import Layer, ServedLayer, serve_layer, uncovered
+from strata.executors.base import StrataError
+from strata.executors.lanes import LanesExecutor
+from strata.expert_dispatch import Layer, ServedLayer, beyond, serve_layer, uncovered
 from strata.gates.gate import Decision
+from strata.kernels import expert_mmq
 from strata.kernels.expert_fused import LARGE, SHAPES, SMALL
 from strata.kernels.expert_probe import Probed
+from strata.kernels.experts import Experts, Geometry, layout, place
 from strata.kernels.paths import EXPERT_MODES, PATHS, Path
 from strata.switches import FUSED, FUSED_ADAPTIVE, FUSED_NATIVE, FUSED_SM75, FUSED_TILE, Switches
 
@@ -95,10 +100,6 @@ def test_the_gate_decides_last() -> None:
     [
         ({"every_expert": False, "tokens": 3}, "3 tokens that does not go through every expert"),
         ({"devices": 2}, "on 2 devices"),
-        ({"n": 2432}, "2432 x 640"),
-        ({"ff": 96}, "2560 x 96"),
-        ({"experts": 1025}, "1025 experts"),
-        ({"top": 65}, "65 a token"),
     ],
 )
 def test_layers_that_are_not_covered_go_to_the_baseline(change: dict[str, Any], said: str) -> None:
@@ -109,6 +110,48 @@ def test_layers_that_are_not_covered_go_to_the_baseline(change: dict[str, Any], 
     assert got.served.instead_of == f"expert_fused/{LAYER.mode}/sm80"
     assert got.served.cause == "layer"
     assert said in got.served.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"n": 2432}, "2432 x 640"),
+        ({"ff": 96}, "2560 x 96"),
+        ({"experts": 1025}, "1025 experts"),
+        ({"experts": 0}, "0 experts"),
+        ({"top": 65}, "65 a token"),
+        ({"tokens": 0}, "0 tokens"),
+        ({"tokens": 1 << 18}, "6710886400 values, expected up to 4294967295"),
+    ],
+)
+@pytest.mark.parametrize("values", [ON, {}])
+def test_layers_that_the_baseline_does_not_take_either_have_no_path(
+    change: dict[str, Any], said: str, values: dict[str, str]
+) -> None:
+    layer = replace(LAYER, **change)
+    assert said in beyond(layer)
+    for device in (T4, H200, LANES):
+        got = served(layer, device, values)
+        assert got.served.path is None
+        assert got.served.cause == "layer"
+        assert said in got.served.reason
+        assert got.shapes is None
+
+
+@pytest.mark.parametrize("change", [{"n": 2432}, {"ff": 96}, {"experts": 1025}, {"top": 65}])
+def test_what_has_no_path_is_what_the_baseline_refuses(change: dict[str, int]) -> None:
+    """Asked of the kernels' own checks, not of dispatch."""
+    with pytest.raises(StrataError):
+        _prepare(replace(LAYER, **{"n": 256, "ff": 64, "experts": 1, "top": 1, **change}))
+
+
+def _prepare(layer: Layer) -> None:
+    """All that the baseline asks of a layer before it runs."""
+    lanes, size = LanesExecutor(), Geometry(layer.n, layer.ff)
+    blob = np.zeros(layout(layer.gate_up, layer.down, size).nbytes, np.uint8)
+    placed = place(lanes, Experts(layer.gate_up, layer.down, size, [blob] * layer.experts))
+    x, ids = np.zeros((1, layer.n), np.float32), np.zeros((1, layer.top), np.int32)
+    expert_mmq.prepare(lanes, PATHS[f"expert_mmq/{layer.mode}/sm80"], placed, x, ids)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +189,22 @@ def test_on_turing_the_large_shape_is_taken_format_by_format() -> None:
     assert got.served.path == f"expert_fused/{LAYER.mode}/sm75"
     assert got.shapes == (SMALL, LARGE)
     assert got.report == (f"iq3_xxs, shape {LARGE}: too much",)
+
+
+@pytest.mark.parametrize("device", [T4, H200])
+def test_a_probe_that_costs_the_context_leaves_no_path(device: Device) -> None:
+    """The baseline would run on the same context; a small shape that passed before the fault does not serve."""
+
+    def tried(form: str, shape: int) -> Probed:
+        lost = shape == LARGE
+        return Probed(form, shape, "an illegal memory access" if lost else "", lost=lost)
+
+    got = served(device=device, tried=tried, values={**ON, FUSED_ADAPTIVE: "1"})
+    assert got.served.path is None
+    assert got.served.cause == "probe"
+    assert got.shapes is None
+    assert "an illegal memory access" in got.served.reason
+    assert len(got.report) == 1
 
 
 @pytest.mark.parametrize("tile", ["64", "128"])

@@ -33,7 +33,8 @@ TIMED_MODE = "iq3_xxs/iq4_nl"
 MANY = (104, 40, 10)
 
 
-def _small(recipe: str, seed: int) -> ExpertCase:
+def small(recipe: str, seed: int) -> ExpertCase:
+    """The case of a recipe at its small size."""
     if recipe == "experts_many":
         return ExpertCase(recipe, seed, *MANY, _N, 64)
     if RECIPES[recipe].routing is Routing.EDGES:
@@ -43,9 +44,9 @@ def _small(recipe: str, seed: int) -> ExpertCase:
 
 def _quick(seed: int) -> list[Planned]:
     """Every pair and tier on plain and on hostile data, every recipe in two pairs, ragged sizes, the real geometry."""
-    every = [_small(name, seed) for name in ("experts_plain", "experts_decades", "experts_golden")]
+    every = [small(name, seed) for name in ("experts_plain", "experts_decades", "experts_golden")]
     left_out = {"experts_many", *(case.recipe for case in every)}  # the first is large, and of the standard profile
-    others = [_small(name, seed) for name in RECIPES if name not in left_out]
+    others = [small(name, seed) for name in RECIPES if name not in left_out]
     ragged = [ExpertCase("experts_decades", seed, tokens, 5, 2, 512, 64) for tokens in _RAGGED]
     real = ExpertCase("experts_plain", seed, 3, 4, 2)
     return [
@@ -69,7 +70,7 @@ def _standard(seed: int) -> list[Planned]:
         for tokens, experts, top in TIMED
     ]
     again = [(case, None if own == _FUSED else modes, flavor, own) for case, modes, flavor, own in _quick(seed)]
-    many = (_small("experts_many", seed), _SOME, "checked", None)
+    many = (small("experts_many", seed), _SOME, "checked", None)
     return [*again, many, *published, *timed]
 
 

@@ -15,7 +15,7 @@ import jsonschema
 
 import strata
 from strata.executors.base import KERNELS, Image, StrataError, source_digests
-from strata.gates.sources import included
+from strata.gates.sources import codebooks, included
 from strata.kernels.paths import PATHS
 from validation.record import merkle
 from validation.record.canonical import bits_of, decode, encode, name_of
@@ -59,11 +59,13 @@ def record(
     images = _Images()
     cases = [_case(result, item, images) for result, item in zip(results, kept, strict=True)]
     root = root_of(cases)
+    tables = {form: digest for name in plan.paths for form, digest in codebooks(PATHS[name]).items()}
     return {
         "schema": SCHEMA,
         "project": strata.__version__,
         "provenance": dict(provenance),
         "sources": dict(source_digests()),
+        **({"codebooks": tables} if tables else {}),
         "images": images.found,
         "plan": {
             "profile": plan.profile,

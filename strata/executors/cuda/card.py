@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from strata.executors.base import ExecutorUnavailable, LaunchError
+from strata.executors.base import ContextLostError, ExecutorUnavailable, LaunchError
 
 
 class Card:
@@ -38,9 +38,10 @@ class Card:
 
     @contextmanager
     def using(self, doing: str) -> Iterator[None]:
-        """Make this card current; what CuPy raises inside comes out as LaunchError naming what was being done."""
+        """Make this card current; what CuPy raises inside comes out as LaunchError naming what was being done, as
+        ContextLostError when the card does not answer any more."""
         if self._lost:
-            raise LaunchError(f"{doing}: the card's context was lost while {self._lost}; start a new process")
+            raise ContextLostError(f"{doing}: the card's context was lost while {self._lost}; start a new process")
         errors = (self.runtime.CUDARuntimeError, self.cupy.cuda.driver.CUDADriverError)
         try:
             with self.cupy.cuda.Device(self.device):
@@ -50,7 +51,7 @@ class Card:
                     self._check_alive(doing, errors)
                     raise
         except errors as error:
-            raise LaunchError(f"{doing}: {error}") from error
+            raise (ContextLostError if self._lost else LaunchError)(f"{doing}: {error}") from error
 
     def _check_alive(self, doing: str, errors: tuple[type[Exception], ...]) -> None:
         """After a refusal (no memory, a bad size) the card still answers; after a fault it never does again."""

@@ -12,6 +12,7 @@ from strata.executors import base, cache
 from strata.executors.base import (
     GUARD_BYTES,
     POISON_WORKSPACE,
+    ContextLostError,
     ExecutorUnavailable,
     Kernel,
     LaunchError,
@@ -182,9 +183,9 @@ def test_a_fault_names_the_kernel_and_ends_the_executor(card: FakeCard) -> None:
     executor = CudaExecutor()
     buffer = executor.empty((4,), np.float32, name="out")
     card.fault = "cudaErrorIllegalAddress: an illegal memory access was encountered"
-    with pytest.raises(LaunchError, match="running probe: cudaErrorIllegalAddress"):
+    with pytest.raises(ContextLostError, match="running probe: cudaErrorIllegalAddress"):
         executor.launch(KERNEL, (1, 1, 1), [])
-    with pytest.raises(LaunchError, match="reading out: the card's context was lost while running probe; start a new"):
+    with pytest.raises(ContextLostError, match="reading out: the card's context was lost while running probe"):
         buffer.host()
 
 

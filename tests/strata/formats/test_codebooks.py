@@ -103,6 +103,16 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         codebook("iq2_xs")
 
 
+def test_the_digest_of_a_table_is_of_the_words_that_are_uploaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One digest for each grid; other words, even the same bytes in another order, have another."""
+    digests = {form: codebooks.table_digest(form) for form in codebooks.GRIDS}
+    assert len(set(digests.values())) == len(codebooks.GRIDS)
+    assert codebooks.table_digest("iq4_nl") == codebooks.table_digest("q2_0") == ""
+    turned = {form: codebooks.device_table(form).byteswap() for form in codebooks.GRIDS}
+    monkeypatch.setattr(codebooks, "device_table", turned.__getitem__)
+    assert all(codebooks.table_digest(form) != digest for form, digest in digests.items())
+
+
 def test_a_format_without_one_is_refused() -> None:
     with pytest.raises(StrataError, match="'q4_0' has no codebook, expected one of iq2_xxs"):
         codebook("q4_0")

@@ -55,6 +55,7 @@ def value(
         cases += [_case(name, text, launched) for text in texts]
     pairs = [(case["path"], case["case"]) for case in cases]
     sources = {file: digest for name in paths for file, digest in of_path(PATHS[name], directory).files.items()}
+    tables = {form: digest for name in paths for form, digest in of_path(PATHS[name], directory).codebooks.items()}
     card_facts = dict.fromkeys(
         ("driver", "cuda_runtime", "cupy", "nvrtc", "multiprocessors", "memory_bytes", "clock_khz")
     )
@@ -66,6 +67,7 @@ def value(
             "compiler": None, "python": "3.12.1", "numpy": "2.1.0", "system": "Linux x86_64", "made": "2030-01-31",
         },
         "sources": sources,
+        **({"codebooks": tables} if tables else {}),
         "images": images,
         "plan": {
             "profile": "standard", "seed": 1, "paths": list(paths), "planned": len(cases), "digest": plan_digest(pairs),

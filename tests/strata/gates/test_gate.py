@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.device import LANES, Device, named
+from strata.formats import codebooks
 from strata.gates.gate import COMMAND, Decision, decide
 from strata.gates.policy import NEWEST, POLICY, Policy, Rule
 from strata.gates.record import Record
@@ -22,6 +23,7 @@ from tests.strata.gates import builder
 from tests.strata.gates.builder import HOPPER, TURING
 from validation import profiles
 from validation.experts import required as experts
+from validation.experts.plan import small
 
 T4, H200 = Device("NVIDIA T4", 75), Device("NVIDIA H200", 90)
 SM75, SM80 = "prompt_attention/q4_0/sm75", "prompt_attention/q4_0/sm80"
@@ -105,10 +107,15 @@ def test_required_sizes_are_those_that_records_are_made_with() -> None:
     required = getattr(profiles, "REQUIRED", None)
     if required is None:
         pytest.skip("this version makes no records")
-    asked = POLICY.required["prompt_attention"]
+    (asked,) = POLICY.required["prompt_attention"]
     assert (asked.recipe, asked.sizes) == (profiles.SIZED_RECIPE, required)
-    asked = POLICY.required["expert_fused"]
+    asked, *hostile = POLICY.required["expert_fused"]
     assert (asked.recipe, asked.keys, asked.sizes) == (experts.RECIPE, experts.KEYS, experts.SIZES)
+    assert tuple(each.recipe for each in hostile) == experts.HOSTILE
+    for each in hostile:
+        case = small(each.recipe, 1)
+        assert each.keys == experts.KEYS
+        assert each.sizes == (tuple(getattr(case, key) for key in each.keys),)
 
 
 def test_nothing_opens_on_lanes() -> None:
@@ -293,6 +300,32 @@ def test_a_record_of_experts_ran_every_kernel_that_the_path_may_launch() -> None
             case["launches"] = [launch for launch in case["launches"] if launch["image"] != missing]
         entry = whole["images"][missing]["entry"]
         assert f"never ran {entry}[" in ask(FUSED75, T4, builder.parsed(value)).line
+
+
+def test_another_codebook_closes_the_paths_that_upload_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code, macros and flags are the same; the words that the host hands to the kernel are not."""
+    other = "expert_fused/iq4_xs/q2_0/sm75"  # uploads none
+    record = builder.parsed(builder.value([FUSED75, other], TURING))
+    assert ask(FUSED75, T4, record).open
+    words = codebooks.device_table
+    monkeypatch.setattr(codebooks, "device_table", lambda form: words(form).byteswap())
+    form = PATHS[FUSED75].mode.partition("/")[0]
+    assert f"record {record.short} is of another codebook of {form};" in ask(FUSED75, T4, record).line
+    assert ask(other, T4, record).open
+
+
+def test_a_record_of_experts_that_names_no_codebook_opens_nothing() -> None:
+    value = builder.value([FUSED75], TURING)
+    del value["codebooks"]
+    assert "is of another codebook of" in ask(FUSED75, T4, builder.parsed(value)).line
+
+
+@pytest.mark.parametrize("recipe", experts.HOSTILE)
+def test_a_record_of_experts_holds_every_hostile_recipe(recipe: str) -> None:
+    value = builder.value([FUSED75])
+    value["cases"] = [case for case in value["cases"] if f"recipe={recipe} " not in case["case"]]
+    line = ask(FUSED75, T4, builder.parsed(builder.replan(value))).line
+    assert f"lacks the required case of {recipe} at " in line
 
 
 def test_a_record_of_experts_lacks_no_required_case() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.gates.policy import NEWEST, POLICY, Required, span
+from strata.gates.policy import NEWEST, POLICY, Policy, Required, span
 from strata.kernels.paths import PATHS
 
 
@@ -13,7 +13,8 @@ def test_every_tensor_core_tier_needs_a_record() -> None:
     replaced = [PATHS[path.baseline] for path in PATHS.values() if path.baseline]
     assert set(POLICY.baselines) == {path.operation for path in replaced if path.tier != "simt"}
     assert set(POLICY.required) == {path.operation for path in PATHS.values() if path.baseline}
-    assert set(POLICY.required["prompt_attention"].sizes) == {(4096, 512), (1500, 512)}
+    (attention,) = POLICY.required["prompt_attention"]
+    assert set(attention.sizes) == {(4096, 512), (1500, 512)}
     for path in PATHS.values():
         if path.tier in POLICY.rules:
             assert POLICY.rules[path.tier].serves[0] == POLICY.rules[path.tier].recorded[0] == path.min_capability
@@ -30,6 +31,14 @@ def test_what_is_missing_is_named() -> None:
     assert asked.missing(whole) == ""
     assert asked.missing(whole[:1]) == "r at 2/3"
     assert asked.missing(["recipe=q a=4096 b=1", "recipe=r a=4096 b=10", "nonsense"]) == "r at 4,096/1 and 2/3"
+
+
+def test_all_that_an_operation_requires_is_asked() -> None:
+    policy = Policy({}, {"a": (Required("r", ("k",), ((1,),)), Required("s", ("k",), ((2,), (3,))))})
+    assert policy.missing("a", ["recipe=r k=1", "recipe=s k=3", "recipe=s k=2"]) == ""
+    assert policy.missing("a", (text for text in ["recipe=r k=1", "recipe=s k=2"])) == "s at 3"
+    assert policy.missing("a", []) == "r at 1"
+    assert policy.missing("b", []) == ""
 
 
 def test_spans_in_words() -> None:

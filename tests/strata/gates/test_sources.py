@@ -27,7 +27,9 @@ ALONE = ("block_decode.cu", "compare_bytes.cu")
 
 
 def test_every_file_reaches_some_path() -> None:
-    used = {name for path in PATHS.values() for name in of_path(path).files} | {name for alone in ALONE for name in included(alone)}
+    used = {name for path in PATHS.values() for name in of_path(path).files} | {
+        name for alone in ALONE for name in included(alone)
+    }
     assert used == set(source_digests())
     assert {f"include/{file.name}" for file in iter_include()} <= used
 

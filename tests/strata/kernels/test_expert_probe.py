@@ -7,11 +7,23 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from strata.executors.base import Kernel, LaunchError, StrataError
+from strata.executors.base import ContextLostError, Kernel, LaunchError, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_probe
 from strata.kernels.expert_fused import LARGE, SMALL, kernel, shape_for
-from strata.kernels.expert_probe import KNOWN, Probed, Reading, choose, probe, refusal, shared_limit
+from strata.kernels.expert_probe import (
+    KNOWN,
+    SHARED_LIMITS,
+    Probed,
+    Probes,
+    Reading,
+    choose,
+    lines,
+    probe,
+    refusal,
+    shared_limit,
+)
+from strata.kernels.experts import DOWN, GATE_UP
 
 TURING = Reading(75, 1024, 0, 64 << 10, 1)
 MODE = "iq2_s/iq4_nl"
@@ -25,6 +37,7 @@ class Fake:
     trials: dict[tuple[str, int], str] = field(default_factory=dict)
     launched: list[tuple[str, int]] = field(default_factory=list)
     fault: str = ""
+    lost: str = ""
 
     def read(self, program: Kernel) -> Reading:
         return self.change(program, TURING)
@@ -33,6 +46,8 @@ class Fake:
         self.launched.append((form, shape))
         if self.fault:
             raise LaunchError(self.fault)
+        if (form, shape) == ("iq2_s", LARGE) and self.lost:
+            raise ContextLostError(self.lost)
         return self.trials.get((form, shape), "")
 
 
@@ -101,6 +116,54 @@ def test_a_fault_is_a_reason() -> None:
     assert found == Probed("iq3_s", LARGE, "an illegal memory access")
 
 
+def test_a_trial_that_costs_the_context_closes_every_path() -> None:
+    """Nothing is launched after it, small shapes that passed before serve no more, and the error is told."""
+    device = Fake(lost="running expert_gate_up: an illegal memory access")
+    tried = Probes(device, 75)
+    assert choose(MODE, 75, 75, 100, 1, False, tried).usable
+    launched = len(device.launched)
+    found = choose(MODE, 75, 75, 100, 1, True, tried)
+    assert (found.gate_up, found.down, found.lost) == (None, None, True)
+    assert found.report == ("iq2_s, shape 4: running expert_gate_up: an illegal memory access",)
+    assert device.launched[launched:] == [("iq2_s", LARGE)]
+    again = choose("iq3_s/q2_0", 75, 75, 100, 1, False, tried)
+    assert again.lost
+    assert "an illegal memory access" in again.report[0]
+    assert len(device.launched) == launched + 1
+
+
+def test_from_ampere_on_a_lost_context_closes_the_path_too() -> None:
+    device = Fake(lambda program, reading: replace(reading, capability=90, shared_limit=227 << 10), lost="a fault")
+    found = chosen(device, adaptive=False, capability=90, tier=80)
+    assert found.lost
+    assert not found.usable
+    assert device.launched[-1] == ("iq2_s", LARGE)
+
+
+def test_a_probe_is_made_once() -> None:
+    device = Fake()
+    tried = Probes(device, 75)
+    assert [tried("iq3_s", SMALL) for _ in range(3)] == [Probed("iq3_s", SMALL)] * 3
+    assert device.launched == [("iq3_s", SMALL)]
+
+
+def test_lines_tell_of_every_format_and_end_with_the_context() -> None:
+    said = list(lines(Probes(Fake(trials={("q2_0", LARGE): "wrong bits"}), 75)))
+    assert len(said) == 2 * len((*GATE_UP, *DOWN))
+    assert said[0] == "iq3_xxs at 128 x 128: passes"
+    assert [line for line in said if not line.endswith("passes")] == ["q2_0 at 256 x 64: wrong bits"]
+    said = list(lines(Probes(Fake(lost="a fault"), 75)))
+    assert said[-1] == "iq2_s at 256 x 64: a fault"
+    assert not any("iq4_nl" in line for line in said)
+
+
+def test_turing_has_room_for_every_kernel() -> None:
+    """iq2_s in the large shape, which other code has been too large for, needs 42,240 bytes of 65,536."""
+    assert kernel("iq2_s", 75, LARGE).shared_bytes == 42240
+    for form in (*GATE_UP, *DOWN):
+        assert all(kernel(form, 75, shape).shared_bytes <= SHARED_LIMITS[75] for shape in (SMALL, LARGE))
+
+
 @pytest.mark.parametrize(
     ("reported", "capability", "limit"),
     [
@@ -128,10 +191,17 @@ def test_an_odd_limit_is_reported_and_the_trial_decides() -> None:
 
 
 def test_from_ampere_on_rows_an_expert_decide_and_both_shapes_must_pass() -> None:
+
+    def hopper(program: Kernel, reading: Reading) -> Reading:
+        return replace(reading, capability=90, shared_limit=227 << 10)
+
     for pairs in (56, 57, 112, 113):
-        found = chosen(Fake(), adaptive=False, capability=90, tier=80, pairs=pairs)
+        found = chosen(Fake(hopper), adaptive=False, capability=90, tier=80, pairs=pairs)
         assert found.gate_up == found.down == shape_for(pairs, 1) == (SMALL if pairs in (57, 112) else LARGE)
-    assert not chosen(Fake(trials={("iq2_s", LARGE): "wrong"}), adaptive=False, capability=90, tier=80).usable
+    device = Fake(hopper, trials={("iq2_s", LARGE): "wrong"})
+    found = chosen(device, adaptive=False, capability=90, tier=80)
+    assert not found.usable
+    assert found.report == ("iq2_s, shape 4: wrong",)
 
 
 def test_trial_bits_are_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,8 +82,8 @@ def test_a_native_record_of_every_kernel_opens_its_path(
     name: str, opened: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subject = Subject(base(name)["record"], source_digests(), planned)
-    of = POLICY.required["prompt_attention"]
-    required = replace(POLICY, required={"prompt_attention": replace(of, sizes=((70, 1),))})
+    (of,) = POLICY.required["prompt_attention"]
+    required = replace(POLICY, required={"prompt_attention": (replace(of, sizes=((70, 1),)),)})
     (found,) = opens("0" * 64, subject, required)
     assert not found.opens
     assert ("never ran prompt_attention" in found.reason) is opened  # the fixtures have one group of heads
@@ -175,9 +175,10 @@ def test_many_reasons_are_counted() -> None:
     assert lines[-1] == f"REFUSED sources: and {len(document['record']['sources']) - 3} more"
 
 
-def test_the_standard_plan_has_the_required_cases() -> None:
-    pairs = standard_plan([PATHS["prompt_attention/q4_0/sm80"]], "quick", 1)
-    assert POLICY.required["prompt_attention"].missing(case.text() for _, case in pairs) == ""
+@pytest.mark.parametrize("name", ["prompt_attention/q4_0/sm80", "expert_fused/iq2_s/q2_0/sm80"])
+def test_the_standard_plan_has_the_required_cases(name: str) -> None:
+    pairs = standard_plan([PATHS[name]], "quick", 1)
+    assert POLICY.missing(PATHS[name].operation, (case.text() for _, case in pairs)) == ""
     assert len({(path.name, case.text()) for path, case in pairs}) == len(pairs)
 
 

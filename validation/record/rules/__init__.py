@@ -26,6 +26,7 @@ TABLE = (
     Rule("sources", origin.sources),
     Rule("provenance", origin.provenance),
     Rule("plan", plan.plan),
+    Rule("codebooks", origin.codebooks, ("plan",)),
     Rule("rows", plan.rows, ("plan",)),
     Rule("images", compiled.images, ("plan", "provenance")),
     Rule("witness", compiled.witness, ("plan", "images")),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from strata.device import PINNED_ARCHS, dotted
 from strata.executors.lanes.rules import Rule as Arithmetic
+from strata.gates.sources import codebooks as made_of
 from validation.record.identify import INPUTS, SPECIAL, instructions, names
 from validation.record.rules.subject import Subject, short
 from validation.tensorcore import Params, mma
@@ -40,6 +41,19 @@ def sources(subject: Subject) -> Iterator[str]:
             yield f"{short(name)} is no kernel source of this version"
         elif digest != subject.sources[name]:
             yield f"{name} is another: {digest[:16]}, this checkout has {subject.sources[name][:16]}"
+
+
+def codebooks(subject: Subject) -> Iterator[str]:
+    """Every codebook that its paths upload is named and is this checkout's, and no other is."""
+    held = subject.record.get("codebooks", {})
+    due = {form: digest for path in subject.paths for form, digest in made_of(path).items()}
+    for form in sorted(set(due) | set(held)):
+        if form not in held:
+            yield f"the codebook of {form} is not named"
+        elif form not in due:
+            yield f"{short(form)} has no codebook that these paths upload"
+        elif held[form] != due[form]:
+            yield f"the codebook of {form} is another: {held[form][:16]}, this checkout has {due[form][:16]}"
 
 
 def provenance(subject: Subject) -> Iterator[str]:

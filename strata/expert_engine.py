@@ -1,0 +1,39 @@
+"""What an engine asks before it computes a layer of experts on an executor: `ExpertEngine.serve_layer`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from strata import switches
+from strata.device import Device
+from strata.dispatch import Gate
+from strata.expert_dispatch import Layer, ServedLayer, serve_layer
+from strata.gates.installed import InstalledGate
+from strata.kernels.expert_probe import Card, Probes
+
+
+class ExpertEngine:
+    """The switches, records and probes of one executor, read once or made once each.
+
+    executor: a CudaExecutor, whose card is `device`, or lanes, with `strata.device.LANES`; gate: of this installation
+    when None.
+    """
+
+    def __init__(
+        self, executor: Any, device: Device, environ: Mapping[str, str] = os.environ, gate: Gate | None = None
+    ) -> None:
+        self._device = device
+        self._switches = switches.read(environ)
+        self._gate = InstalledGate(environ) if gate is None else gate
+        self._tried = probes(executor)
+
+    def serve_layer(self, layer: Layer) -> ServedLayer:
+        """The path, its work shapes, and why: probes are made where the answer needs them, the first time alone."""
+        return serve_layer(layer, self._device, self._switches, self._gate, self._tried)
+
+
+def probes(executor: Any) -> Probes:
+    """The probes of an executor's device, for the tier that it has."""
+    return Probes(Card(executor), 80 if (executor.capability or 0) >= 80 else 75)
