@@ -122,7 +122,7 @@ def measure(path: Path, kernel: Kernel, arch: int, nvrtc: Nvrtc, disassembler: F
 
 def problems(path: Path, figures: Figures) -> list[str]:
     """One line for each limit that an image breaks; empty when it keeps them all."""
-    limit: Limits = limits(path, figures.kernel.partition("[")[0])
+    limit: Limits = limits(path, figures.kernel.partition("[")[0], figures.arch)
     head = f"{figures.path} {figures.kernel} sm_{figures.arch} NVRTC {figures.compiler}:"
     said = []
     if figures.shared_bytes > limit.shared_bytes:

@@ -55,6 +55,8 @@ class Limits:
 
 #: Spills that are known: a few bytes a chunk of 64 cells, which cost less than a block fewer a multiprocessor.
 _SPILLS = {"prompt_attention/k8v4/sm80": 16}
+#: The same by entry and architecture: NVRTC 12.9 alone, in the grouping, which one block does once a layer.
+_ENTRY_SPILLS = {("expert_prepare", 120): 460}
 
 
 #: Entries whose work is an integer matrix product; the others of expert paths have no matrix instruction.
@@ -62,15 +64,16 @@ _PRODUCTS = ("expert_gate_up", "expert_down", "expert_mmq")
 _ASYNC = ("LDGSTS", "LDGDEPBAR")
 
 
-def limits(path: Path, entry: str = "") -> Limits:
-    """The limits of a path's kernel; entry: which of several, where they differ.
+def limits(path: Path, entry: str = "", arch: int | None = None) -> Limits:
+    """The limits of a path's kernel; entry: which of several, where they differ; arch: the compute capability, times
+    ten, that the machine code is for, where that makes a difference; None for any up to 9.x.
 
     sm75: Turing has 64 KiB of shared memory a block, no cp.async (LDGSTS) and no m16n8k16; its one FP16 matrix
     instruction with FP32 sums is m16n8k8 (HMMA.1688). sm80: 99 KiB, what compute capability 8.6 and 8.9 give a
     block. simt: no matrix instruction at all, and 48 KiB, what any card gives without being asked.
     """
     if path.operation in EXPERTS:
-        return _expert_limits(path, entry)
+        return _expert_limits(path, entry, arch or 75)
     if path.tier == "sm75":
         return Limits(64 << 10, 0, (7,), ("HMMA.1688.F32",), ("LDGSTS", "LDGDEPBAR", "HMMA.16816", "HMMA.884"))
     spills = _SPILLS.get(path.name, 0)
@@ -79,10 +82,16 @@ def limits(path: Path, entry: str = "") -> Limits:
     return Limits(48 << 10, spills, (7, 8, 9, 10, 12), (), ("HMMA", "IMMA", "LDGSTS"))
 
 
-def _expert_limits(path: Path, entry: str) -> Limits:
-    """Integer products: m8n8k16 (IMMA.8816) on Turing, m16n8k32 or, for a scale of 16 values, m16n8k16 later."""
+def _expert_limits(path: Path, entry: str, arch: int) -> Limits:
+    """Integer products: m8n8k16 (IMMA.8816) on Turing, m16n8k32 or, for a scale of 16 values, m16n8k16 later.
+
+    Compute capability 10.0 and later has no m8n8k16: the assembler makes a larger instruction of it there.
+    """
     if entry not in _PRODUCTS:
-        return Limits(48 << 10, 0, (7, 8, 9, 10, 12), (), ("HMMA", "IMMA", "LDGSTS"))
+        spills = _ENTRY_SPILLS.get((entry, arch), 0)
+        return Limits(48 << 10, spills, (7, 8, 9, 10, 12), (), ("HMMA", "IMMA", "LDGSTS"))
+    if path.tier == "sm75" and arch >= 100:
+        return Limits(64 << 10, 0, (7,), ("IMMA",), (*_ASYNC, "HMMA"))
     if path.tier == "sm75":
         return Limits(64 << 10, 0, (7,), ("IMMA.8816.S8.S8",), (*_ASYNC, "HMMA", "IMMA.16"))
     return Limits(99 << 10, 0, (8, 9, 10, 12), ("IMMA.168", "LDGSTS"), ("HMMA", "IMMA.8816"))

@@ -139,10 +139,10 @@ def test_layers_that_the_baseline_does_not_take_either_have_no_path(
 
 
 @pytest.mark.parametrize("change", [{"n": 2432}, {"ff": 96}, {"experts": 1025}, {"top": 65}])
-def test_what_has_no_path_is_what_the_baseline_refuses(change: dict[str, int]) -> None:
+def test_what_has_no_path_is_what_the_baseline_refuses(change: dict[str, Any]) -> None:
     """Asked of the kernels' own checks, not of dispatch."""
     with pytest.raises(StrataError):
-        _prepare(replace(LAYER, **{"n": 256, "ff": 64, "experts": 1, "top": 1, **change}))
+        _prepare(replace(replace(LAYER, n=256, ff=64, experts=1, top=1), **change))
 
 
 def _prepare(layer: Layer) -> None:

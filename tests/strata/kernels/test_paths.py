@@ -63,3 +63,13 @@ def test_patterns_select_in_table_order() -> None:
         ValueError, match="no path matches 'prompt_attention/q4/sm75'; the nearest is 'prompt_attention/q4_0/sm75'"
     ):
         select("prompt_attention/q4/sm75")
+
+
+def test_limits_of_what_the_assembler_makes_on_later_cards() -> None:
+    path = PATHS["expert_fused/iq3_s/q2_0/sm75"]
+    assert limits(path, "expert_down", 90) == limits(path, "expert_down", 75)
+    later = limits(path, "expert_down", 120)
+    assert later.needs == ("IMMA",)
+    assert "LDGSTS" in later.forbids
+    assert not any(word.startswith("IMMA") for word in later.forbids)
+    assert [limits(path, "expert_prepare", arch).spill_bytes for arch in (75, 90, 120)] == [0, 0, 460]
