@@ -3,7 +3,7 @@ verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -19,7 +19,7 @@ from validation.experts import inputs as made
 from validation.experts.case import ExpertCase
 from validation.experts.expected import Bits, Model
 from validation.experts.inputs import Inputs
-from validation.experts.operation import ExpertOperation, Outcome
+from validation.experts.operation import ExpertOperation, Outcome, Shape
 from validation.experts.sampling import modelled, referenced, work
 from validation.findings import Findings
 from validation.predict import DEFAULT_RULE
@@ -53,10 +53,10 @@ def run(
         return found
     found.checks += _ran("", path, executor, operation, data, first)
     if settings.recorder is not None:
-        images = [executor.build(kernel) for kernel in operation.kernels(path, data)]
+        images = [executor.build(kernel) for kernel in operation.kernels(path, data, None)]
         settings.recorder.keep(path, case, data, first.out, first.witnesses, images)
     with found.timed("repeat"):
-        found.checks += _again(case, path, executor, settings, operation, data, first.out)
+        found.checks += _again(case, path, executor, settings, operation, data, first)
     found.checks += _tiers(memo, (key, path.operation), path, first.out)
     with found.timed("bits"):
         pairs, whole = modelled(case, data, settings.predict == "all")
@@ -67,7 +67,7 @@ def run(
             found.checks += checks.of_bits("bits", first, bits, whole)
         else:  # every row is nobody's, and all of it was looked at
             found.checks[-1] = replace(found.checks[-1], figures={"all_bits": True})
-        found.checks += checks.finite(data, first, bits, whole)
+        found.checks += checks.finite(case, data, first, bits, whole)
     with found.timed("prediction"):
         found.checks += _predicted(case, path, executor, settings, operation, data, first.out)
     some = referenced(case, data, pairs)
@@ -129,13 +129,20 @@ def _refuses(name: str, path: Path, executor: Executor, operation: ExpertOperati
 
 
 def _ran(
-    prefix: str, path: Path, executor: Executor, operation: ExpertOperation, data: Inputs, got: Outcome
+    prefix: str,
+    path: Path,
+    executor: Executor,
+    operation: ExpertOperation,
+    data: Inputs,
+    got: Outcome,
+    shape: Shape | None = None,
 ) -> list[Check]:
     """What is asked of every run, whatever its numbers."""
+    due, count = operation.kernels(path, data, shape), operation.launches(data, shape)
     found = [
         written("written", got.out, axes=checks.AXES),
         holds("guards", got.guards_ok, "memory around a buffer was overwritten"),
-        *checks.launched(executor, got.witnesses, operation.kernels(path, data)),
+        *checks.launched(executor, got.witnesses, due, count),
     ]
     if got.grouping is not None:
         found.append(checks.grouped(data, got.grouping))
@@ -150,27 +157,55 @@ def _again(
     settings: Settings,
     operation: ExpertOperation,
     data: Inputs,
-    out: np.ndarray,
+    first: Outcome,
 ) -> list[Check]:
     """The path once more: its tokens in another order, in every work shape, and in two parts. Every pair keeps its
-    bits."""
-    other = settings.twin or executor
+    bits, the same values are lost, and of each run is asked what is asked of the first."""
+    other, out = settings.twin or executor, first.out
     order = case.stream("repeat").permutation(case.tokens)
-    turned = operation.run(other, path, data.tokens(order), None, False).out
-    labels = (order,)
-    found = [identical("repeat", checks.plain(turned), checks.plain(out[order]), labels=labels, axes=checks.AXES)]
+    own = data.tokens(order)
+    turned = operation.run(other, path, own, None, False)
+    found = [
+        _same("repeat", turned.out, out[order], order),
+        _sound("repeat", [_ran("", path, other, operation, own, turned)], first, [turned]),
+    ]
     found[0] = replace(found[0], figures=found[0].figures | {"other_schedule": settings.twin is not None})
-    for shape in operation.shapes(path):
-        again = operation.run(executor, path, data, shape, False).out
-        found.append(identical(f"shape {shape}", checks.plain(again), checks.plain(out), axes=checks.AXES))
+    for shape in operation.shapes(case):
+        again = operation.run(executor, path, data, shape, False)
+        name = shape_name(shape)
+        found.append(_same(name, again.out, out))
+        found.append(_sound(name, [_ran("", path, executor, operation, data, again, shape)], first, [again]))
     small = executor.name != "lanes" or work(case, case.pairs) <= CUT_ON_LANES
     if small and case.tokens > 1:
         cut = case.tokens // 3 or 1
-        parts = [np.arange(cut), np.arange(cut, case.tokens)]
-        halves = [operation.run(other, path, data.tokens(part), None, False).out for part in parts]
-        joined = np.concatenate(halves)
-        found.append(identical("in parts", checks.plain(joined), checks.plain(out), axes=checks.AXES))
+        parts = [data.tokens(part) for part in (np.arange(cut), np.arange(cut, case.tokens))]
+        halves = [operation.run(other, path, part, None, False) for part in parts]
+        found.append(_same("in parts", np.concatenate([half.out for half in halves]), out))
+        asked = [_ran("", path, other, operation, part, half) for part, half in zip(parts, halves, strict=True)]
+        found.append(_sound("in parts", asked, first, halves))
     return found
+
+
+def shape_name(shape: Shape) -> str:
+    """What the check of a work shape is called: `shape 4`, or `shape 4, 2` of one for each product."""
+    return f"shape {shape}" if isinstance(shape, int) else f"shape {shape[0]}, {shape[1]}"
+
+
+def _same(name: str, got: np.ndarray, due: np.ndarray, order: np.ndarray | None = None) -> Check:
+    labels = () if order is None else (order,)
+    return identical(name, checks.plain(got), checks.plain(due), labels=labels, axes=checks.AXES)
+
+
+def _sound(name: str, asked: Sequence[Sequence[Check]], first: Outcome, runs: Sequence[Outcome]) -> Check:
+    """One check of what was asked of the runs that repeat a first one, and that together they lost what it lost."""
+    said = f"{name} run"
+    for check in (check for own in asked for check in own):
+        if not check.verdict.passes:
+            return Check(said, check.verdict, f"{check.name}: {check.reason}", {})
+    counts = [run.lost or () for run in runs]
+    total = tuple(map(sum, zip(*counts, strict=True)))
+    due = first.lost or ()
+    return holds(said, total == due, f"lost of x, h and outputs: {total} reported, {due} by the first run")
 
 
 def _tiers(memo: Memo, key: object, path: Path, out: np.ndarray) -> list[Check]:

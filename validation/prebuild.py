@@ -31,7 +31,7 @@ def _of_path(path: Path, case: AnyCase) -> Iterator[Kernel]:
     if path.operation in AROUND:
         yield from around_case.kernels_of(path.operation)
     elif path.operation in EXPERT_OPERATIONS:
-        yield from EXPERT_OPERATIONS[path.operation].kernels(path, None)
+        yield from EXPERT_OPERATIONS[path.operation].kernels(path, None, None)
     elif path.operation in ATTENTION and isinstance(case, Case):
         made = ATTENTION[path.operation].kernels
         yield from made(path, case.group) if made else ()

@@ -59,7 +59,8 @@ def run_case(
 ) -> dict[str, Any]:
     """Run one case; the result holds JSON types only.
 
-    A kernel that faults or cannot be built gives NOT_RUN with the reason: it fails, and the run goes on.
+    A kernel that faults or cannot be built, and a case too large for memory, give NOT_RUN with the reason: it fails,
+    and the run goes on.
     """
     found = Findings()
     try:
@@ -73,6 +74,8 @@ def run_case(
         raise
     except StrataError as error:
         found.checks.append(Check("run", Verdict.NOT_RUN, str(error)))
+    except MemoryError as error:  # of the host or, by CuPy, of a card
+        found.checks.append(Check("run", Verdict.NOT_RUN, f"too little memory for this case: {error}"))
     verdict = settle(found.checks)
     command = rerun_command(case, path, settings)
     result = {

@@ -58,7 +58,7 @@ class Figures:
 def kernels(path: Path, groups: Iterable[int] = GROUPS) -> Iterator[Kernel]:
     """The kernels of a path, for the given numbers of query heads that share a KV head."""
     if path.operation in EXPERT_OPERATIONS:
-        yield from EXPERT_OPERATIONS[path.operation].kernels(path, None)
+        yield from EXPERT_OPERATIONS[path.operation].kernels(path, None, None)
         return
     if path.operation in AROUND:
         yield from around_case.kernels_of(path.operation)

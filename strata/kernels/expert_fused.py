@@ -53,6 +53,7 @@ from strata.kernels.paths import Path
 
 #: Work shapes by the number of 64-row units of weights: (weight rows, routed rows) of a block.
 SHAPES = {4: (256, 64), 2: (128, 128)}
+LARGE, SMALL = SHAPES
 #: 16-row fragments of a warp, and the blocks whose registers a multiprocessor must hold, by tier and shape. 64 sums and
 #: more a thread need up to 255 registers: 8 warps a multiprocessor.
 _FRAGMENTS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 1}
@@ -136,11 +137,13 @@ def tier_of(path: Path) -> int:
     return int(path.tier.removeprefix("sm"))
 
 
-def kernels(path: Path, shapes: Sequence[int] = tuple(SHAPES)) -> Iterator[Kernel]:
-    """Every kernel that a path may launch."""
+def kernels(path: Path, shapes: Sequence[int] | None = None) -> Iterator[Kernel]:
+    """Every kernel that a path may launch in some work shapes, None for those that it takes unless another is asked
+    for."""
+    usual = tuple(SHAPES) if tier_of(path) >= 80 else (SMALL,)
     yield prepare_kernel()
     for form in formats_of(path.mode):
-        for shape in shapes:
+        for shape in usual if shapes is None else shapes:
             yield kernel(form, tier_of(path), shape)
 
 
@@ -148,6 +151,11 @@ def shape_for(pairs: int, experts: int) -> int:
     """The work shape by rows an expert: 128 routed rows at a time where two tiles of 64 would be needed, 64 below, and
     above, where tiles of 64 leave less of the last one empty."""
     return 2 if 56 * experts < pairs <= 112 * experts else 4
+
+
+def default_shape(tier: int, pairs: int, experts: int) -> int:
+    """The work shape that is served unless another is asked for: on sm75 the small one, whatever the rows."""
+    return shape_for(pairs, experts) if tier >= 80 else SMALL
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +311,7 @@ def prepare(
     """Inputs and workspaces for `launch`.
 
     x: float32 [tokens, n]; ids: int32 [tokens, top]; shape: the work shape, or one for gate and up and one for down,
-    None for the rule of `shape_for`; cuts: experts of each launch, see `cuts_of`.
+    None for that of `default_shape`; cuts: experts of each launch, see `cuts_of`.
     Raises StrataError for what does not fit.
     """
     experts = placed.experts
@@ -312,7 +320,7 @@ def prepare(
     check_tokens(experts, x, ids)
     tokens, top = ids.shape
     pairs, count = tokens * top, placed.count
-    chosen = shape_for(pairs, count) if shape is None else shape
+    chosen = default_shape(tier_of(path), pairs, count) if shape is None else shape
     both = (chosen, chosen) if isinstance(chosen, int) else chosen
     if any(each not in SHAPES for each in both):
         raise StrataError(f"work shape {shape}: expected one of {', '.join(map(str, SHAPES))}")

@@ -20,11 +20,10 @@ import numpy as np
 
 from strata.executors.base import ContextLostError, Executor, Kernel, StrataError
 from strata.formats import FORMATS
-from strata.kernels.expert_fused import SHAPES, kernel, run, shape_for
+from strata.kernels.expert_fused import LARGE, SHAPES, SMALL, kernel, run, shape_for
 from strata.kernels.experts import DOWN, GATE_UP, Experts, Geometry, formats_of, layout
 from strata.kernels.paths import Path
 
-LARGE, SMALL = 4, 2
 #: Shared memory of a block that every device gives, and the most that any gives, in bytes.
 _EVERY, _ANY = 48 << 10, 228 << 10
 #: The most a block may ask for, by compute capability times ten.

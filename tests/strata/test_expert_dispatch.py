@@ -16,8 +16,8 @@ from strata.executors.lanes import LanesExecutor
 from strata.expert_dispatch import Layer, ServedLayer, beyond, serve_layer, uncovered
 from strata.gates.gate import Decision
 from strata.kernels import expert_mmq
-from strata.kernels.expert_fused import SHAPES
-from strata.kernels.expert_probe import LARGE, SMALL, Probed
+from strata.kernels.expert_fused import LARGE, SHAPES, SMALL
+from strata.kernels.expert_probe import Probed
 from strata.kernels.experts import Experts, Geometry, layout, place
 from strata.kernels.paths import EXPERT_MODES, PATHS, Path
 from strata.switches import FUSED, FUSED_ADAPTIVE, FUSED_NATIVE, FUSED_SM75, FUSED_TILE, Switches

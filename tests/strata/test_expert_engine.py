@@ -14,7 +14,8 @@ from strata.expert_dispatch import Layer
 from strata.expert_engine import ExpertEngine, probes
 from strata.gates.gate import Decision
 from strata.kernels import expert_probe
-from strata.kernels.expert_probe import KNOWN, LARGE, SMALL
+from strata.kernels.expert_fused import LARGE, SMALL
+from strata.kernels.expert_probe import KNOWN
 from strata.kernels.paths import Path
 from strata.switches import FUSED, FUSED_ADAPTIVE, FUSED_SM75
 

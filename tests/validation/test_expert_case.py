@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from strata.executors.lanes import LanesExecutor
+from strata.kernels import expert_fused
 from strata.kernels.paths import PATHS
 from validation import expert_case, runner
 from validation.attention_case import Memo
 from validation.controls.stand_in import StubExecutor
-from validation.experts import routing, stand_in
+from validation.experts import inputs, routing, stand_in
 from validation.experts.case import ExpertCase
 from validation.experts.kernels import OPERATIONS
 from validation.experts.recipes import RECIPES, Routing
@@ -64,6 +68,55 @@ def test_kernels_on_lanes_are_exact(lanes: LanesExecutor, operation: str, recipe
     assert runner.settle(found.checks) is Verdict.EXACT, [c for c in found.checks if not c.verdict.passes]
     if OPERATIONS[operation].refuses_strays and recipe == "experts_stray":
         assert [check.name for check in found.checks] == ["data", "refuses"]
+
+
+def refused(lanes: LanesExecutor) -> set[str]:
+    """Checks of a fused case that did not pass."""
+    path = PATHS[f"expert_fused/{MODE}/sm80"]
+    found = expert_case.run(case_of("experts_decades"), path, lanes, Settings(), Memo(), OPERATIONS)
+    return {check.name for check in found.checks if not check.verdict.passes}
+
+
+@pytest.mark.parametrize("forgotten", ["shape", "cuts"])
+def test_a_run_that_forgets_its_work_shape_or_its_cuts_is_refused(
+    lanes: LanesExecutor, monkeypatch: pytest.MonkeyPatch, forgotten: str
+) -> None:
+    """Else the comparison of work shapes compares one launch with itself."""
+    real = expert_fused.prepare
+
+    def prepare(executor: Any, path: Any, placed: Any, x: Any, ids: Any, *options: Any) -> Any:
+        shape, cuts, trace = (*options, None, None, False)[:3]
+        kept = (None, cuts, trace) if forgotten == "shape" else (shape, None, trace)
+        return real(executor, path, placed, x, ids, *kept)
+
+    monkeypatch.setattr(expert_fused, "prepare", prepare)
+    assert refused(lanes) == {"shape 4, 2 run", "shape 2, 4 run"}
+
+
+def test_of_every_repeat_is_asked_what_is_asked_of_the_first_run(
+    lanes: LanesExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = expert_fused.Prepared.result
+    runs: list[int] = []
+
+    def result(self: Any, witnesses: Any) -> Any:
+        runs.append(1)
+        made = real(self, witnesses)
+        return made if len(runs) == 1 else replace(made, guards_ok=False, status=(99, 99, 99), ignored=77)
+
+    monkeypatch.setattr(expert_fused.Prepared, "result", result)
+    assert refused(lanes) == {"repeat run", "shape 4, 2 run", "shape 2, 4 run", "in parts run"}
+
+
+def test_a_tier_runs_in_the_work_shape_that_is_served(lanes: LanesExecutor) -> None:
+    """On sm75 the small one, whatever the rows an expert."""
+    case = case_of("experts_decades")
+    for tier, shape in (("sm75", 2), ("sm80", 4)):
+        path = PATHS[f"expert_fused/{MODE}/{tier}"]
+        due = {lanes.build(kernel).digest for kernel in expert_fused.kernels(path, (shape,))}
+        data = inputs.build(case, MODE)
+        ran = OPERATIONS["expert_fused"].run(lanes, path, data, None, False)
+        assert {witness.image for witness in ran.witnesses} == due
 
 
 def test_a_case_without_a_check_of_its_kernel_is_told() -> None:

@@ -12,6 +12,7 @@ from strata.executors.base import BuildError, LaunchError, StrataError
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor, healthy, kernel
 from validation.cases import Case
+from validation.experts.case import ExpertCase
 from validation.operations import Operation
 from validation.pools import Inputs
 from validation.runner import Job, Station, explain, rerun_command, run_case, run_jobs, settle
@@ -128,3 +129,12 @@ def test_the_rerun_can_be_pasted() -> None:
     assert words[-2:] == ["--case", CASE.brief()]
     assert words[words.index("--paths") + 1] == PATH.name
     assert Case.parse(words[-1]) == CASE
+
+
+def test_a_case_too_large_for_memory_is_not_run() -> None:
+    """As numpy says it of petabytes: no traceback, and the run goes on."""
+    path = PATHS["expert_fused/iq4_xs/q2_0/sm80"]
+    case = ExpertCase("experts_decades", 1, 3, 1024, 2, 1 << 16, 1 << 16)
+    result = run_case(case, path, LANES, Settings())
+    assert result["verdict"] == "NOT_RUN"
+    assert "too little memory for this case" in result["explain"]

@@ -25,7 +25,7 @@ from validation.experts import stand_in
 from validation.experts.arithmetic import FUSED, MMQ, Arithmetic
 from validation.experts.case import ExpertCase
 from validation.experts.inputs import Inputs, build
-from validation.experts.operation import ExpertOperation, Outcome
+from validation.experts.operation import ExpertOperation, Outcome, Shape
 from validation.findings import Findings
 from validation.reference import combine as combine_reference
 from validation.reference import router as router_reference
@@ -40,7 +40,7 @@ REPEATED = replace(CASE, recipe="experts_repeated")
 SHAPES = (2, 4)
 
 #: Changes an outcome; call: the how-manyth run of the kernel it is, from 1 on.
-Wrong = Callable[[Outcome, Inputs, int | None, int], Outcome]
+Wrong = Callable[[Outcome, Inputs, Shape | None, int], Outcome]
 
 
 @dataclass
@@ -69,7 +69,7 @@ def _kernel(wrong: Wrong | None = None, arithmetic: Arithmetic = FUSED) -> Exper
     calls: list[int] = []
     usual = stand_in.kernel(shapes=SHAPES)
 
-    def run(executor: Executor, path: Path, inputs: Inputs, shape: int | None, trace: bool) -> Outcome:
+    def run(executor: Executor, path: Path, inputs: Inputs, shape: Shape | None, trace: bool) -> Outcome:
         calls.append(1)
         made = _kept(inputs, executor, arithmetic)
         made = made if wrong is None else wrong(made, inputs, shape, len(calls))
@@ -96,7 +96,7 @@ def _said(found: Findings, check: str) -> str:
 def _edited(edit: Callable[[np.ndarray], object]) -> Wrong:
     """The output edited in place."""
 
-    def wrong(made: Outcome, inputs: Inputs, shape: int | None, call: int) -> Outcome:
+    def wrong(made: Outcome, inputs: Inputs, shape: Shape | None, call: int) -> Outcome:
         edit(made.out)
         return made
 
@@ -122,10 +122,10 @@ def _poison(out: np.ndarray) -> None:
     out.view(np.uint32)[-1, -1, -1] = POISON_OUTPUT
 
 
-def _when(applies: Callable[[int | None, int], bool]) -> Wrong:
+def _when(applies: Callable[[Shape | None, int], bool]) -> Wrong:
     """One bit wrong in some of the runs."""
 
-    def wrong(made: Outcome, inputs: Inputs, shape: int | None, call: int) -> Outcome:
+    def wrong(made: Outcome, inputs: Inputs, shape: Shape | None, call: int) -> Outcome:
         if applies(shape, call):
             _flip(made.out)
         return made
@@ -136,11 +136,23 @@ def _when(applies: Callable[[int | None, int], bool]) -> Wrong:
 def _with(**changes: Callable[[Outcome, Inputs], Any]) -> Wrong:
     """Fields replaced."""
 
-    def wrong(made: Outcome, inputs: Inputs, shape: int | None, call: int) -> Outcome:
+    def wrong(made: Outcome, inputs: Inputs, shape: Shape | None, call: int) -> Outcome:
         fields: dict[str, Any] = {name: change(made, inputs) for name, change in changes.items()}
         return replace(made, **fields)
 
     return wrong
+
+
+def _in_shape(asked: Shape, **changes: Callable[[Outcome, Inputs], Any]) -> Wrong:
+    """Fields replaced in one work shape alone."""
+    change = _with(**changes)
+    return lambda made, inputs, shape, call: change(made, inputs, shape, call) if shape == asked else made
+
+
+def _later(after: int, **changes: Callable[[Outcome, Inputs], Any]) -> Wrong:
+    """Fields replaced in every run after so many."""
+    change = _with(**changes)
+    return lambda made, inputs, shape, call: change(made, inputs, shape, call) if call > after else made
 
 
 def _code(made: Outcome, inputs: Inputs) -> Any:
@@ -253,6 +265,14 @@ ROWS: tuple[tuple[str, str, ExpertCase, Wrong], ...] = (
     ("the second run differs", "repeat", CASE, _when(lambda shape, call: call == 2)),
     ("a work shape differs", "shape 4", CASE, _when(lambda shape, call: shape == SHAPES[-1])),
     ("a cut differs", "in parts", CASE, _when(lambda shape, call: shape is None and call > 2)),
+    ("launched twice", "images", CASE, _with(witnesses=lambda made, inputs: made.witnesses * 2)),
+    ("a repeat beside its memory", "repeat run", CASE, _later(1, guards_ok=lambda made, inputs: False)),
+    ("a repeat without a launch", "repeat run", CASE, _later(1, witnesses=_none)),
+    ("a work shape beside its memory", "shape 4 run", CASE, _in_shape(4, guards_ok=lambda made, inputs: False)),
+    ("a work shape not launched", "shape 4 run", CASE, _in_shape(4, witnesses=_none)),
+    ("a work shape counts nothing lost", "shape 2 run", BROKEN, _in_shape(2, lost=lambda made, inputs: (0, 0, 0))),
+    ("a work shape ignores others", "shape 2 run", STRAY, _in_shape(2, ignored=lambda made, inputs: 77)),
+    ("a part counts nothing lost", "in parts run", BROKEN, _later(4, lost=lambda made, inputs: (0, 0, 0))),
     ("a code of h one off", "h", CASE, _with(h=_code)),
     ("a code of h one off, bits", "bits of h", CASE, _with(h=_code)),
     ("a scale of h one step off", "bits of the scales of h", CASE, _with(h=_scale)),
@@ -347,7 +367,7 @@ def _around(recipe: str, operation: str, spoil: Spoiled | None, check: str) -> s
         made = Combined(out, int((~np.isfinite(out)).sum()), [witness(LANES, (1, 1, 1))], True)
         return made if spoil is None else spoil(made)
 
-    kernels = Around(route, combine, lambda name: list(stand_in.kernel().kernels(PATH, None)))
+    kernels = Around(route, combine, lambda name: list(stand_in.kernel().kernels(PATH, None, None)))
     return _said(around_case.run(case, PATHS[f"{operation}/fp32/simt"], LANES, Settings(), kernels), check)
 
 
@@ -368,6 +388,20 @@ AROUND: tuple[tuple[str, str, str, str, Spoiled], ...] = (
     ("one bit of a sum", "combine", "combine_decades", "bits", lambda c: c._replace(out=_bit(c.out))),
     ("zeros", "combine", "combine_decades", "bound", lambda c: c._replace(out=np.zeros_like(c.out))),
     ("losses not counted", "combine", "combine_broken", "lost", lambda c: c._replace(lost=0)),
+    (
+        "infinities hidden",
+        "combine",
+        "combine_broken",
+        "broken",
+        lambda c: c._replace(out=np.nan_to_num(c.out), lost=0),
+    ),
+    (
+        "a NaN for an infinity",
+        "combine",
+        "combine_broken",
+        "bits",
+        lambda c: c._replace(out=np.where(np.isinf(c.out), np.float32(np.nan), c.out)),
+    ),
     ("guards", "combine", "combine_alone", "guards", lambda c: c._replace(guards_ok=False)),
 )
 

@@ -24,6 +24,8 @@ _LARGEST = {
     "n": 1 << 16,
     "ff": 1 << 16,
 }
+#: Digits of the largest number, a seed.
+_DIGITS = len(str(_LARGEST["seed"]))
 #: Divisors of n and ff: blocks of gate and up hold 256 values, and activations come in records of 64.
 _MULTIPLES = {"n": 256, "ff": 64}
 
@@ -69,11 +71,14 @@ class ExpertCase:
     @staticmethod
     def parse(text: str) -> ExpertCase:
         """The case of a text form."""
-        recipe, numbers = "", dict(_DEFAULTS)
+        recipe, numbers, seen = "", dict(_DEFAULTS), set()
         for word in text.split():
             key, equals, value = word.partition("=")
             if not equals or not value:
                 raise CaseError(f"case: {word!r} is not of the form key=value")
+            if key in seen:
+                raise CaseError(f"case: {key} is said twice, expected once")
+            seen.add(key)
             if key == "recipe":
                 recipe = value
             elif key not in _FIELDS:
@@ -81,6 +86,8 @@ class ExpertCase:
                 raise CaseError(f"case: unknown key {key!r}; the nearest is {near!r}")
             elif not value.isascii() or not value.isdigit():
                 raise CaseError(f"case: {key} is {value!r}, expected a number of decimal digits")
+            elif len(value) > _DIGITS:
+                raise CaseError(f"case: {key} has {len(value)} digits, expected {_DIGITS} at most")
             else:
                 numbers[key] = int(value)
         missing = ["recipe"] * (not recipe) + [name for name in _FIELDS if name not in numbers]

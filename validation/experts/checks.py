@@ -11,9 +11,11 @@ from strata.executors.base import Executor, Kernel, Witness
 from validation import judge
 from validation.bounds.experts import Bounded
 from validation.experts.arithmetic import Arithmetic
+from validation.experts.case import ExpertCase
 from validation.experts.expected import Bits, Model, Steps, steps
 from validation.experts.inputs import Inputs
 from validation.experts.operation import Grouping, Outcome
+from validation.experts.recipes import Values, Weights, find
 from validation.probes import self_check
 from validation.reference.experts import NAN, Codes
 from validation.verdict import Check, Verdict, holds, identical, within
@@ -22,13 +24,18 @@ AXES = ("token", "rank", "column")
 _PAIR_AXES = ("pair", "column")
 
 
-def launched(executor: Executor, witnesses: Sequence[Witness], kernels: Sequence[Kernel]) -> list[Check]:
-    """What was launched, against the images of the path: an entry may have several, one for each format."""
+def launched(
+    executor: Executor, witnesses: Sequence[Witness], kernels: Sequence[Kernel], count: int | None
+) -> list[Check]:
+    """What was launched, against the images of the path: an entry may have several, one for each format. count: how
+    many launches are due, None where it is not known."""
     due = {(kernel.entry, executor.build(kernel).digest) for kernel in kernels}
     ran = {(witness.entry, witness.image) for witness in witnesses}
     more, missing = sorted(ran - due), sorted(due - ran)
     said = f"{more[0][0]} ran from image {more[0][1][:12]}, which is not the path's" if more else ""
     said = said or (f"{missing[0][0]} of image {missing[0][1][:12]} was not launched" if missing else "")
+    if not said and count is not None and len(witnesses) != count:
+        said = f"{len(witnesses)} launches, expected {count}"
     return [judge.witnessed(executor, witnesses, None, {}), holds("images", not said, said)]
 
 
@@ -119,9 +126,16 @@ def nobody(inputs: Inputs, got: Outcome) -> list[Check]:
     return found
 
 
-def finite(inputs: Inputs, got: Outcome, want: Bits, whole: bool) -> list[Check]:
+def ordinary(case: ExpertCase) -> bool:
+    """Whether every step of a case is finite in float32: tokens are, and products stay in range."""
+    recipe = find(case.recipe)
+    return recipe.weights is not Weights.EXTREMES and recipe.values is not Values.BROKEN
+
+
+def finite(case: ExpertCase, inputs: Inputs, got: Outcome, want: Bits, whole: bool) -> list[Check]:
     """Tokens that are not finite give rows of NaN, are counted, and no other row is touched. whole: whether `want`
-    are the bits of all pairs that name an expert; else h and out are not counted here."""
+    are the bits of all pairs that name an expert; else what is lost of h and out is nothing where every step is finite,
+    and where not as much as the run itself shows."""
     broken = inputs.named & ~np.isfinite(inputs.x).all(axis=1)[:, None]
     found = []
     if broken.any():
@@ -133,8 +147,12 @@ def finite(inputs: Inputs, got: Outcome, want: Bits, whole: bool) -> list[Check]
     found.append(holds("lost x", got.lost[0] == due_x, f"{got.lost[0]} blocks of x reported lost, expected {due_x}"))
     if whole:
         due = (want.h.lost, int((~np.isfinite(want.out)).sum()))
-        for name, seen, wanted in zip(("h", "out"), got.lost[1:], due, strict=True):
-            found.append(holds(f"lost {name}", seen == wanted, f"{seen} of {name} reported lost, expected {wanted}"))
+    elif ordinary(case) or got.h is None:
+        due = (0, 0)
+    else:
+        due = (int((~np.isfinite(got.h.scale)).sum()), int((~np.isfinite(got.out)).sum()))
+    for name, seen, wanted in zip(("h", "out"), got.lost[1:], due, strict=True):
+        found.append(holds(f"lost {name}", seen == wanted, f"{seen} of {name} reported lost, expected {wanted}"))
     return found
 
 

@@ -11,12 +11,20 @@ from strata.kernels import expert_decode, expert_fused, expert_mmq
 from strata.kernels.experts import Experts, Geometry, PlacedExperts, Routed, place
 from strata.kernels.paths import Path
 from validation.experts.arithmetic import DECODE, FUSED, MMQ
+from validation.experts.case import ExpertCase
 from validation.experts.inputs import Inputs
-from validation.experts.operation import ExpertOperation, Grouping, Outcome
+from validation.experts.operation import ExpertOperation, Grouping, Outcome, Shape
+from validation.experts.recipes import Routing, find
 from validation.reference.experts import Codes
 
 #: Even bytes from an aligned address to each expert in turn: of the published test, and odd multiples of 2 beyond it.
 OFFSETS = (0, 2, 258, 256, 514, 6)
+#: Gate and up in one work shape and down in the other: between them every kernel of a path.
+MIXED = ((4, 2), (2, 4))
+#: Experts of a launch of the baseline when it is told to take several.
+_TOGETHER = 3
+#: Launches of the older kernels beside the baseline's products: x and h to int8, and SwiGLU.
+_PASSES = 3
 
 
 #: Experts placed last, with what they were placed for: a case runs its paths several times over the same ones.
@@ -53,23 +61,47 @@ def outcome(got: Routed) -> Outcome:
     return Outcome(got.rows, got.witnesses, got.guards_ok, got.ignored, got.gate, got.up, h, grouping, status)
 
 
-def _run_fused(executor: Executor, path: Path, inputs: Inputs, shape: int | None, trace: bool) -> Outcome:
+def _run_fused(executor: Executor, path: Path, inputs: Inputs, shape: Shape | None, trace: bool) -> Outcome:
     ready = expert_fused.prepare(
         executor, path, placed(executor, inputs), inputs.x, inputs.ids, shape, _cuts(inputs.experts, shape), trace
     )
     return outcome(ready.result(ready.launch()))
 
 
-def _cuts(experts: int, shape: int | None) -> list[tuple[int, int]] | None:
+def _cuts(experts: int, shape: Shape | None) -> list[tuple[int, int]] | None:
     """Experts of each launch: as the path has it, but for a forced work shape in parts like those of the published
     test."""
     edges = sorted({0, min(1, experts), min(20, experts), experts})
     return None if shape is None else list(pairwise(edges))
 
 
-def _fused_kernels(path: Path, inputs: Inputs | None) -> Sequence[Kernel]:
-    shapes = expert_fused.SHAPES if inputs is None else (expert_fused.shape_for(inputs.pairs, inputs.experts),)
-    return list(expert_fused.kernels(path, tuple(shapes)))
+def forced_shapes(case: ExpertCase) -> Sequence[Shape]:
+    """The mixed work shapes, in which every kernel of a path runs; at the tiles' edges both products in one as well."""
+    edges = find(case.recipe).routing is Routing.EDGES
+    return (*MIXED, *expert_fused.SHAPES) if edges else MIXED
+
+
+def _fused_kernels(path: Path, inputs: Inputs | None, shape: Shape | None) -> Sequence[Kernel]:
+    if inputs is None:
+        return list(expert_fused.kernels(path, tuple(expert_fused.SHAPES)))
+    tier = expert_fused.tier_of(path)
+    chosen = expert_fused.default_shape(tier, inputs.pairs, inputs.experts) if shape is None else shape
+    both = (chosen, chosen) if isinstance(chosen, int) else chosen
+    products = [
+        expert_fused.kernel(form, tier, each) for form, each in zip((inputs.gate_up, inputs.down), both, strict=True)
+    ]
+    return [expert_fused.prepare_kernel(), *products]
+
+
+def _fused_launches(inputs: Inputs, shape: Shape | None) -> int:
+    """Grouping, and two products of every cut."""
+    return 1 + 2 * len(_cuts(inputs.experts, shape) or [()])
+
+
+def _mmq_launches(inputs: Inputs, shape: Shape | None) -> int:
+    """Two products of every range of experts that has a row, and the passes."""
+    step = shape if isinstance(shape, int) else inputs.experts
+    return _PASSES + 2 * len({expert // step for expert in inputs.ids[inputs.named].tolist()})
 
 
 def _prepare_fused(executor: Executor, path: Path, inputs: Inputs) -> tuple[Any, Any]:
@@ -77,13 +109,14 @@ def _prepare_fused(executor: Executor, path: Path, inputs: Inputs) -> tuple[Any,
     return ready.launch, ready.rows
 
 
-def _run_mmq(executor: Executor, path: Path, inputs: Inputs, shape: int | None, trace: bool) -> Outcome:
+def _run_mmq(executor: Executor, path: Path, inputs: Inputs, shape: Shape | None, trace: bool) -> Outcome:
+    together = shape if isinstance(shape, int) else None
     return outcome(
-        expert_mmq.run(executor, path, placed(executor, inputs), inputs.x, inputs.ids, trace=trace, together=shape)
+        expert_mmq.run(executor, path, placed(executor, inputs), inputs.x, inputs.ids, trace=trace, together=together)
     )
 
 
-def _run_decode(executor: Executor, path: Path, inputs: Inputs, shape: int | None, trace: bool) -> Outcome:
+def _run_decode(executor: Executor, path: Path, inputs: Inputs, shape: Shape | None, trace: bool) -> Outcome:
     return outcome(expert_decode.run(executor, path, placed(executor, inputs), inputs.x, inputs.ids, trace=trace))
 
 
@@ -99,21 +132,21 @@ def _prepare_mmq(executor: Executor, path: Path, inputs: Inputs) -> tuple[Any, A
 
 #: Expert operations by name.
 OPERATIONS: Mapping[str, ExpertOperation] = {
-    "expert_fused": ExpertOperation(
-        _run_fused, FUSED, _fused_kernels, lambda path: tuple(expert_fused.SHAPES), _prepare_fused
-    ),
+    "expert_fused": ExpertOperation(_run_fused, FUSED, _fused_kernels, forced_shapes, _fused_launches, _prepare_fused),
     "expert_decode": ExpertOperation(
         _run_decode,
         DECODE,
-        lambda path, inputs: expert_decode.kernels(path),
+        lambda path, inputs, shape: expert_decode.kernels(path),
+        launches=lambda inputs, shape: _PASSES + 2,
         prepare=_prepare_decode,
         refuses_strays=True,
     ),
     "expert_mmq": ExpertOperation(
         _run_mmq,
         MMQ,
-        lambda path, inputs: expert_mmq.kernels(path),
-        lambda path: (3,),  # experts of a launch
+        lambda path, inputs, shape: expert_mmq.kernels(path),
+        lambda case: (_TOGETHER,),
+        _mmq_launches,
         _prepare_mmq,
         refuses_strays=True,
     ),

@@ -11,8 +11,12 @@ import numpy as np
 from strata.executors.base import Executor, Kernel, Witness
 from strata.kernels.paths import Path
 from validation.experts.arithmetic import FUSED, Arithmetic
+from validation.experts.case import ExpertCase
 from validation.experts.inputs import Inputs
 from validation.reference.experts import Codes
+
+#: How a path may be told to do its work: a number of its own, or one for gate and up and one for down.
+Shape = int | tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -45,14 +49,15 @@ class Outcome:
 @dataclass(frozen=True)
 class ExpertOperation:
     """run: executor, path, inputs, work shape (None: the path's own choice), whether to trace; arithmetic: what
-    predicts its bits; shapes: the work shapes
-    of a path; kernels: what a run of some inputs must have launched,
-    of None what a path may launch; prepare: a function that only launches, for timing, and the
+    predicts its bits; shapes: the work shapes that a case is repeated in; kernels: what a run of some inputs in a work
+    shape must have launched, of no inputs what a path may launch; launches: how many launches such a run has, None
+    where it is not known; prepare: a function that only launches, for timing, and the
     buffer it writes; refuses_strays: whether ids that name nobody are an error, and not rows of zeros."""
 
-    run: Callable[[Executor, Path, Inputs, int | None, bool], Outcome]
+    run: Callable[[Executor, Path, Inputs, Shape | None, bool], Outcome]
     arithmetic: Arithmetic = FUSED
-    kernels: Callable[[Path, Inputs | None], Sequence[Kernel]] = field(default=lambda path, inputs: ())
-    shapes: Callable[[Path], Sequence[int]] = field(default=lambda path: ())
+    kernels: Callable[[Path, Inputs | None, Shape | None], Sequence[Kernel]] = field(default=lambda *_: ())
+    shapes: Callable[[ExpertCase], Sequence[Shape]] = field(default=lambda case: ())
+    launches: Callable[[Inputs, Shape | None], int | None] = field(default=lambda *_: None)
     prepare: Callable[[Executor, Path, Inputs], tuple[Callable[[], object], Any]] | None = None
     refuses_strays: bool = False

@@ -15,11 +15,11 @@ from validation.controls.stand_in import ENTRY, witness
 from validation.experts import expected
 from validation.experts.arithmetic import FUSED, Arithmetic
 from validation.experts.inputs import Inputs
-from validation.experts.operation import ExpertOperation, Grouping, Outcome
+from validation.experts.operation import ExpertOperation, Grouping, Outcome, Shape
 from validation.reference.experts import Codes
 
 #: Changes what a stand-in gives; shape: the work shape it was asked for.
-Fault = Callable[[Outcome, Inputs, int | None], Outcome]
+Fault = Callable[[Outcome, Inputs, Shape | None], Outcome]
 
 
 def outcome(inputs: Inputs, executor: Executor, arithmetic: Arithmetic = FUSED, **changes: Any) -> Outcome:
@@ -58,14 +58,20 @@ def grouping(inputs: Inputs) -> Grouping:
 
 
 def kernel(
-    fault: Fault | None = None, arithmetic: Arithmetic = FUSED, shapes: tuple[int, ...] = (), **changes: Any
+    fault: Fault | None = None, arithmetic: Arithmetic = FUSED, shapes: tuple[Shape, ...] = (), **changes: Any
 ) -> ExpertOperation:
     """A stand-in operation."""
 
-    def run(executor: Executor, path: Path, inputs: Inputs, shape: int | None, trace: bool) -> Outcome:
+    def run(executor: Executor, path: Path, inputs: Inputs, shape: Shape | None, trace: bool) -> Outcome:
         made = outcome(inputs, executor, arithmetic, **changes)
         if not trace:
             made = replace(made, gate=None, up=None)
         return made if fault is None else fault(made, inputs, shape)
 
-    return ExpertOperation(run, arithmetic, lambda path, inputs: [Kernel(ENTRY, ENTRY, THREADS)], lambda path: shapes)
+    return ExpertOperation(
+        run,
+        arithmetic,
+        lambda path, inputs, shape: [Kernel(ENTRY, ENTRY, THREADS)],
+        lambda case: shapes,
+        lambda inputs, shape: 1,
+    )

@@ -29,8 +29,8 @@ def combine(
 def combine_bits(
     rows: np.ndarray, weights: np.ndarray, shared: np.ndarray | None = None, shared_gate: np.ndarray | None = None
 ) -> np.ndarray:
-    """float32 [T, n]: the sum bit for bit, by the formulas of strata/kernels/combine.py; for finite data whose sums
-    stay finite."""
+    """float32 [T, n]: the sum bit for bit, by the formulas of strata/kernels/combine.py; NaN and infinities stay
+    what they come to, and which NaN it is says nothing."""
     s = np.zeros((rows.shape[0], rows.shape[2]), np.float32)
     for rank in range(rows.shape[1]):
         s = fma32(weights[:, rank, None], rows[:, rank], s)

@@ -10,12 +10,10 @@ import pytest
 from strata.executors.base import ContextLostError, Kernel, LaunchError, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_probe
-from strata.kernels.expert_fused import kernel, shape_for
+from strata.kernels.expert_fused import LARGE, SMALL, kernel, shape_for
 from strata.kernels.expert_probe import (
     KNOWN,
-    LARGE,
     SHARED_LIMITS,
-    SMALL,
     Probed,
     Probes,
     Reading,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from validation.mutants.mutant import ROOT, Mutant, removals
+from validation.mutants.mutant import ROOT, Edit, Mutant, removals
 
 FUSED = "strata/kernels/expert_fused.cu"
 FRAGMENTS = "strata/kernels/include/expert_fragments.cuh"
@@ -27,6 +27,8 @@ def _fragment(name: str, old: str, new: str, why: str, path: str, *recipes: str)
     return Mutant(f"fragment-{name}", FRAGMENTS, old, new, why, path, recipes or ("experts_plain",))
 
 
+#: Rows that lie beyond 32 bits, which no case has.
+_OFFSETS = ("tests/strata/kernels/test_expert_offsets.py",)
 _SUM = "acc[m][first + j][e] = __fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e]);"
 
 _FUSED = (
@@ -262,6 +264,46 @@ _FUSED = (
         "const int at = row + 16 * (me.warp * FRAGMENTS + m) + 8 * r + me.g;",
         "const int at = row + 16 * (me.warp * FRAGMENTS + m) + 8 * (1 - r) + me.g;",
         "The two halves of a fragment's rows change places.",
+    ),
+    Mutant(
+        "fused-wide-lost-uncounted",
+        FUSED,
+        "if (!scale.finite) atomicAdd(status + 1, 1);",
+        "if (COLUMNS == 64 && !scale.finite) atomicAdd(status + 1, 1);",
+        "Tiles of 128 columns count neither blocks of h nor outputs that are not finite.",
+        TWO,
+        ("experts_broken",),
+        also=(
+            Edit(
+                FUSED,
+                "if (lost > 0) atomicAdd(status + 2, lost);",
+                "if (COLUMNS == 64 && lost > 0) atomicAdd(status + 2, lost);",
+            ),
+        ),
+    ),
+    Mutant(
+        "fused-out-offset-in-32-bits",
+        FUSED,
+        "static_cast<i64>(pairs.ld(column)) * n;",
+        "static_cast<i64>(static_cast<i32>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n)));",
+        "The offset of an output row is kept in 32 bits: from 2^31 values on rows are written elsewhere.",
+        tests=_OFFSETS,
+    ),
+    Mutant(
+        "fused-out-offset-unsigned",
+        FUSED,
+        "static_cast<i64>(pairs.ld(column)) * n;",
+        "static_cast<i64>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n));",
+        "The offset of an output row is kept in 32 bits without a sign: from 2^32 values on rows fall among the first.",
+        tests=_OFFSETS,
+    ),
+    Mutant(
+        "fused-unit-offset-in-32-bits",
+        FUSED,
+        "from += static_cast<i64>(row_of(column)) * (k / kUnitValues * kUnitBytes);",
+        "from += static_cast<u32>(row_of(column)) * static_cast<u32>(k / kUnitValues * kUnitBytes);",
+        "The offset of a row of activations is kept in 32 bits: rows far behind are taken from the first ones.",
+        tests=_OFFSETS,
     ),
     _fault(
         "stage-before-last-free",

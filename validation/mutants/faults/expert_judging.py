@@ -119,8 +119,8 @@ _CASE = (
     _fault(
         "lost-h-unseen",
         CHECKS,
-        "    if whole:\n        due = (want.h.lost",
-        "    if False:\n        due = (want.h.lost",
+        '    for name, seen, wanted in zip(("h", "out"), got.lost[1:], due, strict=True):',
+        "    for name, seen, wanted in ():",
         "Counts of h and of outputs are not looked at.",
     ),
     _fault(
@@ -154,16 +154,37 @@ _CASE = (
     _fault(
         "repeat-with-itself",
         CASE,
-        'identical("repeat", checks.plain(turned), checks.plain(out[order])',
-        'identical("repeat", checks.plain(turned), checks.plain(turned)',
+        '_same("repeat", turned.out, out[order], order)',
+        '_same("repeat", turned.out, turned.out, order)',
         "The second run is compared with itself.",
     ),
     _fault(
         "shapes-unseen",
         CASE,
-        "    for shape in operation.shapes(path):",
+        "    for shape in operation.shapes(case):",
         "    for shape in ():",
         "Work shapes are not compared.",
+    ),
+    _fault(
+        "repeats-unasked",
+        CASE,
+        "    for check in (check for own in asked for check in own):",
+        "    for check in ():",
+        "Of the runs that repeat the first only the bits are looked at: nothing may have been launched, or elsewhere.",
+    ),
+    _fault(
+        "repeats-lost-unasked",
+        CASE,
+        "return holds(said, total == due,",
+        "return holds(said, total <= due,",
+        "Runs that repeat the first may count too little of what is lost.",
+    ),
+    _fault(
+        "launches-uncounted",
+        CHECKS,
+        "if not said and count is not None and len(witnesses) != count:",
+        "if not said and count is not None and len(witnesses) < count:",
+        "What is launched twice is accepted.",
     ),
     _fault(
         "parts-unseen",
@@ -225,7 +246,7 @@ _CASE = (
     _fault(
         "combine-bits-unseen",
         AROUND,
-        '_whole(identical("bits", got.out[fine], bits,',
+        '_whole(identical("bits", out, bits,',
         '_whole(identical("bits", bits.copy(), bits,',
         "Bits of sums are not compared.",
     ),
@@ -235,6 +256,13 @@ _CASE = (
         'holds("lost", got.lost == lost,',
         'holds("lost", got.lost <= lost,',
         "Too few outputs reported lost are accepted.",
+    ),
+    _fault(
+        "combine-broken-unseen",
+        AROUND,
+        'holds("broken", strange == 0,',
+        'holds("broken", strange >= 0,',
+        "Outputs that cannot be finite may be numbers.",
     ),
 )
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from strata.kernels.expert_fused import SHAPES
 from strata.kernels.paths import Path
 from validation.bounds.published_experts import PUBLISHED_TOKENS
-from validation.expert_case import CUT_ON_LANES
+from validation.expert_case import CUT_ON_LANES, shape_name
 from validation.experts import activations
 from validation.experts.case import ExpertCase
-from validation.experts.recipes import Routing, Values, Weights, find
-from validation.experts.sampling import PREDICTED, work
+from validation.experts.checks import ordinary
+from validation.experts.kernels import forced_shapes
+from validation.experts.recipes import Routing, Values, find
+from validation.experts.sampling import work
 from validation.record.recordable.seam import Checks
 
 #: Checks that compare with a bound.
@@ -21,6 +22,7 @@ TIMED = ("timed new", "timed old")
 _STEPS = ("gate", "up", "h", "down", "bound", "self", "self bits")
 _BITS = ("bits", "bits of gate", "bits of up", "bits of h", "bits of the scales of h")
 _RAN = ("written", "guards", "witness", "images", "grouping", "ignored")
+_LOST = ("lost x", "lost h", "lost out")
 _BASELINE_BITS = ("baseline bits", "baseline bits of h", "baseline bits of the scales of h")
 _PUBLISHED = ("published rms", "published worst row", "published rms ratio", "published worst row ratio")
 
@@ -31,30 +33,27 @@ def asked(path: Path, case: ExpertCase, named: np.ndarray, card: bool) -> Checks
     named: bool [tokens, top], whether an id is an expert's; card: whether it ran on one.
     """
     recipe = find(case.recipe)
-    strays, some, large = not named.all(), bool(named.any()), work(case, int(named.sum())) > PREDICTED
-    needed = {"data", *_RAN, "repeat", *(f"shape {shape}" for shape in SHAPES), "lost x"}
+    strays, some = not named.all(), bool(named.any())
+    again = {"repeat", *(shape_name(shape) for shape in forced_shapes(case))}
     other = "sm80" if path.tier == "sm75" else "sm75"
     together: list[tuple[str, ...]] = [TIMED, (f"as {other}",)]
     together += [("prediction",)] if card else []
     if case.tokens > 1 and (card or work(case, case.pairs) <= CUT_ON_LANES):
-        needed.add("in parts")
+        again.add("in parts")
+    needed = {"data", *_RAN, *again, *(f"{name} run" for name in again), *_LOST}
     if strays:
         needed |= {"nobody's rows", "baseline refuses"}
     else:
         needed |= {f"baseline {name}" for name in _RAN} | set(_BASELINE_BITS)
     if some:
         needed |= set(_BITS)
-    if large:
-        together.append(("lost h", "lost out"))
-    else:
-        needed |= {"lost h", "lost out"}
     if _broken(case, named):
         needed.add("broken rows")
     compared = [_STEPS]
     if not strays:
         compared.append(("baseline bound", *(_PUBLISHED if case.tokens >= PUBLISHED_TOKENS else ())))
     # Where values may leave the range of float32 on the way, FP64 says nothing of a row, and none may be left.
-    if recipe.weights is Weights.EXTREMES or recipe.values is Values.BROKEN or recipe.routing is Routing.NOBODY:
+    if not ordinary(case) or recipe.routing is Routing.NOBODY:
         together += compared
     else:
         needed |= {name for group in compared for name in group}

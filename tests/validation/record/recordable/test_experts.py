@@ -21,7 +21,7 @@ from validation.experts import stand_in
 from validation.experts.arithmetic import MMQ
 from validation.experts.case import ExpertCase
 from validation.experts.inputs import build
-from validation.experts.kernels import OPERATIONS
+from validation.experts.kernels import OPERATIONS, forced_shapes
 from validation.experts.plan import small
 from validation.experts.recipes import of_operation
 from validation.record.canonical import encode, name_of
@@ -52,7 +52,7 @@ def planned() -> list[ExpertCase]:
 @pytest.mark.parametrize("case", planned(), ids=lambda case: case.text())
 def test_the_checks_are_the_runner_s(case: ExpertCase) -> None:
     operations = {
-        "expert_fused": stand_in.kernel(shapes=tuple(expert_fused.SHAPES)),
+        "expert_fused": stand_in.kernel(shapes=tuple(forced_shapes(case))),
         "expert_mmq": replace(stand_in.kernel(arithmetic=MMQ), refuses_strays=OPERATIONS["expert_mmq"].refuses_strays),
     }
     found = expert_case.run(case, PATH, StubExecutor(), Settings(), Memo(), operations)
