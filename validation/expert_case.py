@@ -187,8 +187,8 @@ def _again(
 
 
 def shape_name(shape: Shape) -> str:
-    """What the check of a work shape is called: `shape 4`, or `shape 4, 2` of one for each product."""
-    return f"shape {shape}" if isinstance(shape, int) else f"shape {shape[0]}, {shape[1]}"
+    """What the check of a work shape is called: `shape 4`, or `shape 4-2` of one for each product."""
+    return f"shape {shape}" if isinstance(shape, int) else f"shape {shape[0]}-{shape[1]}"
 
 
 def _same(name: str, got: np.ndarray, due: np.ndarray, order: np.ndarray | None = None) -> Check:

@@ -10,7 +10,8 @@ import pytest
 from strata import cli
 from strata.device import PINNED_ARCHS, Device
 from strata.executors.base import ExecutorUnavailable
-from strata.kernels.expert_probe import LARGE, Probed
+from strata.kernels.expert_fused import LARGE
+from strata.kernels.expert_probe import Probed
 from tests.strata.gates import builder
 
 

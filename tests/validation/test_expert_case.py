@@ -90,7 +90,7 @@ def test_a_run_that_forgets_its_work_shape_or_its_cuts_is_refused(
         return real(executor, path, placed, x, ids, *kept)
 
     monkeypatch.setattr(expert_fused, "prepare", prepare)
-    assert refused(lanes) == {"shape 4, 2 run", "shape 2, 4 run"}
+    assert refused(lanes) == {"shape 4-2 run", "shape 2-4 run"}
 
 
 def test_of_every_repeat_is_asked_what_is_asked_of_the_first_run(
@@ -105,7 +105,7 @@ def test_of_every_repeat_is_asked_what_is_asked_of_the_first_run(
         return made if len(runs) == 1 else replace(made, guards_ok=False, status=(99, 99, 99), ignored=77)
 
     monkeypatch.setattr(expert_fused.Prepared, "result", result)
-    assert refused(lanes) == {"repeat run", "shape 4, 2 run", "shape 2, 4 run", "in parts run"}
+    assert refused(lanes) == {"repeat run", "shape 4-2 run", "shape 2-4 run", "in parts run"}
 
 
 def test_a_tier_runs_in_the_work_shape_that_is_served(lanes: LanesExecutor) -> None:

@@ -171,7 +171,7 @@ _HOST = (
     _host(
         "status-kept",
         FUSED_HOST,
-        "status=(int(status[0]), int(status[1]), int(status[2])),",
+        "status=(status[0], status[1], status[2]),",
         "status=(0, 0, 0),",
         "What is not finite is not reported.",
         "experts_broken",
@@ -179,7 +179,7 @@ _HOST = (
     _host(
         "ignored-kept",
         FUSED_HOST,
-        "ignored=int(self.ignored.host()[0]),",
+        "ignored=counted(self.ignored)[0],",
         "ignored=0,",
         "Ids that name nobody are not reported.",
         "experts_stray",
