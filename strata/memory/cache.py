@@ -1,7 +1,8 @@
 """The expert cache: slots in an arena, the residency table that names them, and the only code that writes to either.
 
 Every change keeps one order: rest, demote and upload, then overwrite or unmap; rest, copy, wait, verify, then promote
-and upload. So at every moment a row that names a slot tells the truth, and whoever computes a miss takes its bytes from the host.
+and upload. So at every moment a row that names a slot tells the truth, and whoever computes a miss takes its bytes from
+the host.
 """
 
 from __future__ import annotations
@@ -208,7 +209,6 @@ class ExpertCache:
         """
         with self.guard():
             usable = self.usable_slots()
-            copies = ranges(self.arena, self.slots, self.source, pairs)
             named = self.residency.by_slot.tolist()
             for row, slot in pairs:
                 layer, expert = self.geometry.expert(row)
@@ -217,6 +217,7 @@ class ExpertCache:
                 if not self.slots.takes(slot, layer, self.geometry.blobs[layer]):
                     size = self.slots.size(slot)
                     raise StrataError(f"slot {slot} of {size} bytes does not take expert {layer, expert}")
+            copies = ranges(self.arena, self.slots, self.source, pairs)
             slots = [slot for _, slot in pairs]
             self.pending |= {slot: row for row, slot in pairs}
             self.stamps[slots] += 1

@@ -53,7 +53,9 @@ def open_largest_cache(
             raise StrataError(f"expert cache: no slot fits into {max(nbytes, 0)} bytes beside a reserve of {reserve}")
         try:
             cache = _zeroed(driver, source, slots, piece)
-        except DriverError:
+        except DriverError as error:
+            if error.sticky:
+                raise
             failures += 1
             nbytes = next_opening(nbytes, failures)
             if nbytes == 0:

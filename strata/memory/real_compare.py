@@ -73,12 +73,12 @@ class Comparer:
                 part = pieces[start : start + _ROUND]
                 found = self._round(ranges, hosts, part)
                 compared += int(found[:, 1].sum())
-                for number in np.flatnonzero(found[:, 0]).tolist() if first.index is None else ():
-                    index, at, _ = part[number]
-                    difference = compare_bytes.difference(int(found[number, 0]))
+                differing = np.flatnonzero(found[:, 0])
+                if first.index is None and differing.size:
+                    index, at, _ = part[differing[0]]
+                    difference = compare_bytes.difference(int(found[differing[0], 0]))
                     assert difference is not None
                     first = Compared(0, index, at + difference.offset, difference.expected, difference.got)
-                    break
         return Compared(compared, first.index, first.offset, first.expected, first.got)
 
     def launch_copy(self, va: int, out: int, out_at: int, n: int, stream: int) -> None:
@@ -99,7 +99,10 @@ class Comparer:
     def _round(
         self, ranges: Sequence[tuple[int, np.ndarray]], hosts: Sequence[int], part: Sequence[tuple[int, int, int]]
     ) -> np.ndarray:
-        """hosts: where the host bytes of each range begin. Queue pieces on both lanes in turn, wait once, and return the results, uint64 [pieces, 2]."""
+        """Queue pieces on both lanes in turn, wait once, and return the results, uint64 [pieces, 2].
+
+        hosts: where the host bytes of each range begin.
+        """
         words, call, first = len(part) * _WORDS, self._bindings.call_current, self._lanes[0].stream
         call("compare", self._cuda.cuMemsetD8Async, self._results, 0, words * 8, first)
         call("compare", self._cuda.cuStreamSynchronize, first)

@@ -83,7 +83,7 @@ class Residency:
         self.stale = True
 
     def promote_all(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """`promote` of each (row, slot). Raises StrataError at the first that it refuses, with those before promoted."""
+        """`promote` of each (row, slot). Raises StrataError at the first that is refused; those before are promoted."""
         rows, slots = np.array(pairs, np.int64).reshape(-1, 2).T
         free = bool(np.all(self._slot[rows] == MISS) and np.all(self._row[slots] == MISS))
         if free and len({*rows.tolist()}) == len({*slots.tolist()}) == len(pairs):

@@ -29,7 +29,9 @@ CODES = (
     Code.INVALID_VALUE,
     Code.OUT_OF_MEMORY,
     Code.NOT_INITIALIZED,
+    Code.ECC_UNCORRECTABLE,
     Code.ILLEGAL_ADDRESS,
+    Code.LAUNCH_FAILED,
     Code.NOT_PERMITTED,
     Code.NOT_SUPPORTED,
     Code.STREAM_CAPTURE_UNSUPPORTED,
@@ -156,8 +158,8 @@ def _expected(operation: Operation, trial: Trial, name: str, outcome: str, said:
     wanted = operation.expected.get(name)
     if wanted is None:
         return [f"no outcome is laid down for it; it was {outcome}"]
-    if trial.code in STICKY and not operation.opens:
-        wanted = FATAL
+    if trial.code in STICKY:
+        wanted = REFUSED if operation.opens else FATAL
     rank = (DONE, REFUSED, FATAL)
     if outcome == wanted or (trial.second and rank.index(outcome) >= rank.index(wanted)):
         return []

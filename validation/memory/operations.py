@@ -12,7 +12,7 @@ from typing import Any
 
 from strata.memory.fault_plan import Call
 from validation.memory.prompt_world import SIZES, STATE, AliasWorld, PromptWorld
-from validation.memory.world import World
+from validation.memory.world import LargestWorld, World
 
 DONE, REFUSED, FATAL = "done", "refused", "fatal"
 
@@ -45,6 +45,12 @@ class Operation:
     remembered: bool = True
     make: Callable[..., World] = World
     label: Callable[[Any, Call], str] = _by_name
+
+
+def _open_if_closed(world: World) -> None:
+    """Smaller than asked for is opened, too."""
+    if not world.known_handles():
+        world.open()
 
 
 def _lend(world: World) -> None:
@@ -136,6 +142,17 @@ OPERATIONS = (
         World.open,
         dict.fromkeys(("granularity", "reserve", "create", "map", "set_access", "stream", "fill", *_COPIES), REFUSED),
         opens=True,
+    ),
+    Operation(
+        "open the largest",
+        _nothing,
+        World.open,
+        _open_if_closed,
+        # An opening that the card refuses is tried again with fewer bytes; once the table is written, it is refused.
+        dict.fromkeys(("granularity", "reserve", "create", "map", "set_access", "stream", "fill"), DONE)
+        | dict.fromkeys(("mem_info", *_COPIES), REFUSED),
+        opens=True,
+        make=LargestWorld,
     ),
     Operation("LEND", _nothing, _lend, _reclaim, _COPIES | {"unmap": REFUSED, "release": DONE}),
     Operation(

@@ -17,7 +17,7 @@ from strata.memory.fake import FakeCard, FakeDriver
 from strata.memory.geometry import ExpertGeometry
 from strata.memory.invariants import violations
 from strata.memory.lending import SPARE_BYTES, Lending
-from strata.memory.opening import open_cache
+from strata.memory.opening import open_cache, open_largest_cache
 from strata.memory.pattern import patterned
 from strata.memory.pieces import MIB
 from strata.memory.residency import MISS
@@ -70,11 +70,14 @@ class World:
 
     def open(self) -> None:
         """Open and fill the cache. Raises what `open_cache` raises."""
-        self._cache = open_cache(self.driver, self.source, self.slots, self.profile, self.piece)
+        self._cache = self._opened()
         self.lending = Lending(self.cache, verify_all=self.verify_all, clock=lambda: 0.0)
         self.tier = AdaptiveTier(self.cache, Pace(every=1, swaps=4))
         self.resizing = Resizing(self.cache, self.tier.hottest_miss)
         self.home = self.residents()
+
+    def _opened(self) -> ExpertCache:
+        return open_cache(self.driver, self.source, self.slots, self.profile, self.piece)
 
     def residents(self) -> dict[int, int]:
         """Slot by row, of the rows that name one."""
@@ -131,6 +134,23 @@ class World:
         following = type(self)(self.kind, self.card)
         following.open()
         return following.problems() + following.at_home() + following.close()
+
+
+class LargestWorld(World):
+    """A world whose cache is as large as can be opened: tried again with fewer bytes when the card refuses."""
+
+    def _opened(self) -> ExpertCache:
+        most = max(self.geometry.blobs)
+
+        def slots_of(nbytes: int) -> Slots | None:
+            if nbytes < most:
+                return None
+            if self.kind == "uniform":
+                return uniform_slots(self.geometry, nbytes // most)
+            return sized_slots(self.geometry, self.profile, nbytes)
+
+        # Twice refused, there is still more than LEND 1 takes.
+        return open_largest_cache(self.driver, self.source, slots_of, BYTES * 8 // 5, 0, self.profile, self.piece)
 
 
 @contextmanager

@@ -22,21 +22,21 @@ _DRIVER = (
     _driver(
         "staging-refilled-early",
         "real_compare",
-        '            self._call("compare", self._cuda.cuStreamSynchronize, lane.stream)  # its last copy reads the buffer\n',
+        '                call("compare", self._cuda.cuStreamSynchronize, stream)  # its last copy reads the buffer\n',
         "",
         "A staging buffer is filled again before the copy from it has been made.",
     ),
     _driver(
         "results-of-the-last-round",
         "real_compare",
-        '        self._call("compare", self._cuda.cuMemsetD8Async, self._results, 0, words * 8, first)\n',
+        '        call("compare", self._cuda.cuMemsetD8Async, self._results, 0, words * 8, first)\n',
         "",
         "A comparison adds to what an earlier one has found.",
     ),
     _driver(
         "results-read-early",
         "real_compare",
-        '        for lane in self._lanes:\n            self._call("compare", self._cuda.cuStreamSynchronize, lane.stream)\n        out',
+        '        for lane in self._lanes:\n            call("compare", self._cuda.cuStreamSynchronize, lane.stream)\n        out',
         "        out",
         "Results are read before the kernels have run.",
     ),
@@ -50,8 +50,8 @@ _DRIVER = (
     _driver(
         "last-difference",
         "real_compare",
-        "if difference is not None and first.index is None:",
-        "if difference is not None:",
+        "differing = np.flatnonzero(found[:, 0])\n",
+        "differing = np.flatnonzero(found[:, 0])[::-1]\n",
         "The last range that differs is named.",
     ),
     _driver(

@@ -171,7 +171,8 @@ _LENDING = (
     _fault(
         "lend-is-not-idempotent",
         "lending",
-        "            if self.loan is not None:\n                return self.loan.answer\n",
+        '            if self.loan is not None:\n                self._stays_out(self.loan, "LEND")\n'
+        "                return self.loan.answer\n",
         "",
         "A second LEND lends more.",
         "lines",
@@ -213,28 +214,37 @@ _LENDING = (
     _fault(
         "reclaim-without-copies",
         "cache",
-        "            self.write(pairs)\n            self.wait()\n            verified",
-        "            self.wait()\n            verified",
+        "            self.write(pairs)\n            compared",
+        "            compared",
         "Slots come back at their addresses with foreign bytes.",
         "lending",
     ),
     _fault(
         "promoted-before-verified",
         "cache",
-        "            verified = verify(self.arena, self.slots, self.source, check, len(pairs))\n"
+        "            verified = verify(self.arena, self.slots, self.source, check, len(pairs), compared)\n"
         "            self.promote(pairs, ledger)\n",
         "            self.promote(pairs, ledger)\n"
-        "            verified = verify(self.arena, self.slots, self.source, check, len(pairs))\n",
+        "            verified = verify(self.arena, self.slots, self.source, check, len(pairs), compared)\n",
         "Rows name their slots before these are verified.",
         "lending",
     ),
     _fault(
         "refused-map-ends-the-loan",
         "lending",
-        '            refusal = arena.grow(loan.mapped).refusal\n            if refusal is not None:\n                raise Refused(f"RECLAIM:',
-        '            refusal = arena.grow(loan.mapped).refusal\n            if refusal is not None:\n                self.loan = None\n                raise Refused(f"RECLAIM:',
+        '                self._stays_out(loan, f"RECLAIM: {refusal}")\n',
+        '                self._stays_out(loan, f"RECLAIM: {refusal}")\n                self.loan = None\n',
         "After a refused RECLAIM nobody knows of the loan.",
         "lending",
+    ),
+    _fault(
+        "refused-map-keeps-memory",
+        "lending",
+        '                self._stays_out(loan, f"RECLAIM: {refusal}")\n',
+        "",
+        "LEND repeats an answer while a refused RECLAIM holds part of the memory.",
+        "lending",
+        also=(Edit(f"{_MEMORY}lending.py", '                self._stays_out(self.loan, "LEND")\n', ""),),
     ),
     _fault(
         "loan-not-ended",
