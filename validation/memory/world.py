@@ -150,7 +150,7 @@ class LargestWorld(World):
             return sized_slots(self.geometry, self.profile, nbytes)
 
         # Twice refused, there is still more than LEND 1 takes.
-        return open_largest_cache(self.driver, self.source, slots_of, BYTES * 8 // 5, 0, self.profile, PIECE)
+        return open_largest_cache(self.driver, self.source, slots_of, BYTES * 8 // 5, 0, self.profile, self.piece)
 
 
 @contextmanager
