@@ -5,6 +5,11 @@ from __future__ import annotations
 import signal
 
 import pytest
+from hypothesis import settings
+
+# No test asserts a time: how long an example takes is the machine's business.
+settings.register_profile("strata", deadline=None)
+settings.load_profile("strata")
 
 
 @pytest.fixture(autouse=True, scope="session")
