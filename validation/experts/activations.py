@@ -94,13 +94,17 @@ def _tiny(stream: Stream, exponents: np.ndarray) -> np.ndarray:
 
 
 def _broken(stream: Stream, x: np.ndarray) -> np.ndarray:
-    """NaN of several payloads and infinities: in every third token one value, in the first token several."""
-    patterns = np.array([0x7FC00000, 0xFFC00001, 0x7F800001, 0x7F800000, 0xFF800000], np.uint32)
+    """Infinities and NaN of several payloads: in every third token one value, in the first token three.
+
+    They take turns, because a block whose one value that is not finite is an infinity fails in another way than one
+    with a NaN, and even a case of few tokens must have both.
+    """
+    patterns = np.array([0x7F800000, 0x7FC00000, 0xFF800000, 0xFFC00001, 0x7F800001], np.uint32)
     bits = x.view(np.uint32).copy()
     tokens, n = x.shape
     for token in range(0, tokens, 3):
         own = stream.child("broken", token)
         for index in range(3 if token == 0 else 1):
             place = int(own.child("place", index).below(n, ()))
-            bits[token, place] = patterns[int(own.child("what", index).below(len(patterns), ()))]
+            bits[token, place] = patterns[(token // 3 * 2 + index) % len(patterns)]
     return bits.view(np.float32)
