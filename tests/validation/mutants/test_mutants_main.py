@@ -88,3 +88,13 @@ def test_samples_rotate_through_all(total: int, count: int, turn: int) -> None:
     seen = [command.sample(names, count, turn + i) for i in range(turns)]
     assert all(0 < len(some) <= count for some in seen)
     assert sorted(name for some in seen for name in some) == sorted(names)
+
+
+def test_a_sample_is_of_mutants_that_the_matrix_holds(tmp_path: Path) -> None:
+    document = tmp_path / "mutants.md"
+    document.write_text("| mutant | a |\n| --- | --- |\n| one-fault | * |\n| another | * |\n")
+    assert command.judged(["new", "another", "one-fault"], document) == ["another", "one-fault"]
+    assert command.judged(["new"], document) == ["new"]
+    assert command.judged(["new"], tmp_path / "absent.md") == ["new"]
+    named = command.judged(list(table()))
+    assert 100 <= len(named) < len(table())
