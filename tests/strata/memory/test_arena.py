@@ -382,3 +382,17 @@ def test_memory_that_goes_between_two_calls_stops_a_growth_there() -> None:
     driver.plan.nth("create", 5 + 3, Meanwhile(lambda: driver.card.take("other", 2 * PAGE) and None))
     assert arena.grow(5 * PAGE).mapped == 4 * PAGE
     assert Counter(names(driver.log))["synchronize"] == 1
+
+
+def test_pieces_are_unmapped_only_when_nothing_queued_can_still_read_them() -> None:
+    """The arena asks for itself, whoever calls it: a cache rests before, and others may not."""
+    driver = fake()
+    arena = open_arena(driver, 8 * PAGE, 2 * PAGE)
+    written(arena)
+    driver.log.clear()
+    arena.shrink(4 * PAGE)
+    called = [call.name for call in driver.log]
+    assert called.count("unmap") == 2
+    assert "synchronize" in called[: called.index("unmap")]
+    arena.close()
+    assert_nothing_left(driver)

@@ -28,6 +28,7 @@ _PIECES = (
         "            self.driver.synchronize()\n",
         "        if last == self.pieces:\n            return Given(0, 0)\n",
         "Pieces are unmapped while a kernel still reads them.",
+        _UNIT + "arena.py",
         _SITUATIONS,
         _TRACES,
     ),
