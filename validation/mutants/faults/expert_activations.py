@@ -16,14 +16,27 @@ DECODE = "expert_decode/iq3_xxs/iq4_nl/simt"
 
 
 def _quantise(
-    name: str, old: str, new: str, why: str, *recipes: str, path: str = FUSED, also: tuple[Edit, ...] = ()
+    name: str,
+    old: str,
+    new: str,
+    why: str,
+    *recipes: str,
+    path: str = FUSED,
+    also: tuple[Edit, ...] = (),
+    tests: tuple[str, ...] = (),
 ) -> Mutant:
-    return Mutant(f"activation-{name}", ACTIVATION, old, new, why, path, recipes or ("experts_plain",), also)
+    return Mutant(f"activation-{name}", ACTIVATION, old, new, why, path, recipes or ("experts_plain",), also, tests)
+
+
+#: Where what the kernel wrote is looked at itself: no output of a drawn layer shows these.
+_WRITTEN = ("tests/strata/kernels/test_expert_activations.py",)
 
 
 #: On a path whose scales of h are float32: half precision would hide a bit.
-def _swiglu(name: str, old: str, new: str, why: str, *recipes: str, also: tuple[Edit, ...] = ()) -> Mutant:
-    return Mutant(f"swiglu-{name}", SWIGLU, old, new, why, MMQ, recipes or ("experts_plain",), also)
+def _swiglu(
+    name: str, old: str, new: str, why: str, *recipes: str, also: tuple[Edit, ...] = (), tests: tuple[str, ...] = ()
+) -> Mutant:
+    return Mutant(f"swiglu-{name}", SWIGLU, old, new, why, MMQ, recipes or ("experts_plain",), also, tests)
 
 
 #: Half precision is no part of these headers.
@@ -48,8 +61,7 @@ _QUANTISE = (
         _CODE,
         "__float2int_rn(__fdiv_rn(v, scale.d))",
         "Codes are v / d, not v times 127 / amax: another value where a tie is near.",
-        "experts_ties",
-        "experts_outliers",
+        tests=_WRITTEN,
     ),
     _quantise(
         "d-is-reciprocal",
@@ -138,7 +150,7 @@ _QUANTISE = (
         "return {0.0f, 0.0f, true};   // amax 0 too",
         "return {0.0f, __fdiv_rn(amax, 127.0f), true};",
         "A block that counts as zeros keeps its scale.",
-        "experts_tiny",
+        tests=_WRITTEN,
     ),
     _quantise(
         "subnormal-flushed",
@@ -214,7 +226,7 @@ _SWIGLU = (
         "const float e = exp2_fma(",
         "if (gate < -20.0f) return 0.0f;\n  const float e = exp2_fma(",
         "Gates below -20 give zeros.",
-        "experts_decades",
+        tests=("tests/strata/kernels/test_swiglu.py",),
     ),
     _swiglu(
         "nan-hidden",
