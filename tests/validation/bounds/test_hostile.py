@@ -20,7 +20,7 @@ from validation.pools import build
 from validation.reference.prompt_attention import attend
 
 RECIPES = ["signed_decades", "outliers", "scale_extremes", "small_q", "peaked", "flat", "climbing", "absent_pages"]
-PATHS_JUDGED = [path.name for path in PATHS.values() if path.operation != "kv_pack"]
+PATHS_JUDGED = [path.name for path in PATHS.values() if path.operation.endswith("_attention")]
 
 
 def share(path: str, rule: str, recipe: str, cells: int, seed: int, exponent: int | None, direction: int) -> float:
