@@ -45,13 +45,11 @@ def test_rows_are_drawn_again_bit_for_bit(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_blocks_are_what_gguf_stores(family: str) -> None:
-    pytest.importorskip("gguf")
     told = f"gguf {version('gguf')} is installed, {golden.recorded_version()} wrote the file"
     assert np.array_equal(golden.by_gguf(STORED[family].rows), STORED[family].blocks), told
 
 
 def test_the_script_writes_the_same_arrays(tmp_path: Path) -> None:
-    pytest.importorskip("gguf")
     golden.write(tmp_path / "again.npz")
     with np.load(tmp_path / "again.npz") as again, np.load(golden.FILE) as kept:
         assert again.files == kept.files

@@ -46,7 +46,6 @@ def test_another_file_is_refused(write_model: WriteModel) -> None:
 
 
 def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("gguf")
     (tmp_path / "junk").write_bytes(b"not a model" * 9)
     with pytest.raises(ModelError, match="no GGUF file"), open_model([tmp_path / "junk"], digest(tmp_path / "junk")):
         pass
@@ -100,7 +99,8 @@ def test_a_tokenizer_of_another_kind_is_refused(write_model: WriteModel, changes
 
 
 def test_weights_are_unpacked_whole_and_by_rows(write_model: WriteModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    gguf = pytest.importorskip("gguf")
+    import gguf
+
     path = write_model()
     with open_model([path], digest(path)) as model:
         table = model.tensor("token_embd.weight")
