@@ -35,24 +35,35 @@ static_assert(kFeatures % kActivationBlock == 0, "blocks of h lie in one block o
 // stages in one of three where the others would take more than 99 KiB.
 constexpr bool kStaged = TIER >= 80;
 constexpr int kChunk = FORMAT == TYPE_IQ4_NL && WEIGHT_ROWS == 256 ? 2 : 4, kBuffers = kChunk == 2 ? 3 : 2;
+constexpr int kCodes = STAGES * COLUMNS * kUnitValues;   // of activations
 constexpr int kChunkValues = kChunk * kUnitValues;
 constexpr int kChunkBytes = kChunkValues / Blocks<FORMAT>::values * Blocks<FORMAT>::bytes;
-constexpr int kWords = (kChunkBytes + 5) / 4;         // 4-byte words that it touches, at any even address
-constexpr int kRowWords = (kWords + 3) / 8 * 8 + 4;   // for the banks of eight rows
-constexpr int kWarpWords = 16 * FRAGMENTS * kRowWords;
+// They come in aligned pieces of 16 bytes, so a row of a chunk begins somewhere in its first piece. Eight rows begin in
+// different banks: pieces a row are odd, or twice an odd number and the upper four rows lie one piece further.
+constexpr int kPieces = (kChunkBytes + 14 + 15) / 16;   // that a row touches, at any even address
+constexpr int kRowBytes = (kPieces % 4 == 0 ? kPieces + 1 : kPieces) * 16;
+constexpr int kSkew = kRowBytes / 16 % 2 == 0 ? 16 : 0;
+constexpr int kGroupBytes = 8 * kRowBytes + kSkew;      // of eight rows
+constexpr int kWarpBytes = 2 * FRAGMENTS * kGroupBytes;
+constexpr int kWordsBytes = kStaged ? kBuffers * kWarps * kWarpBytes : 0;
+DEVICE int row_place(int row) { return row / 8 * kGroupBytes + row % 8 * kRowBytes + row % 8 / 4 * kSkew; }
 
 // Byte offsets of the arrays in shared memory. h takes the place of the stages once they are used up.
 struct Shape {
   static constexpr int codes = 0;
-  static constexpr int scales = codes + STAGES * COLUMNS * kUnitValues;
-  static constexpr int weights = scales + STAGES * COLUMNS * 8;
-  static constexpr int stages = weights + (kStaged ? kBuffers * kWarps * kWarpWords * 4 : 0);
+  static constexpr int scales = codes + kCodes;
+  static constexpr int weights = scales + kCodes / kActivationBlock * 4;
+  static constexpr int stages = weights + kWordsBytes;
   static constexpr int h = kDown ? 0 : COLUMNS * kFeatureRow * 4;
   static constexpr int pairs = stages > h ? stages : h;
-  static constexpr int grid = pairs + COLUMNS * 4;
+  static constexpr int grid = pairs + (kDown ? COLUMNS * 4 : 0);
   static constexpr int end = grid + kGrid * 4;
 };
 static_assert(Shape::end == SHARED_BYTES, "expert_fused.py and this file disagree on shared memory");
+
+// The rest of an array from element `at` on. Constants added to that are part of a load's or copy's instruction.
+template <class T>
+DEVICE Shared<T> rest(Shared<T> all, int size, int at) { return all.part(kept(at), size - at); }
 
 struct Place {   // g and t: row group and column pair in a matrix fragment
   int thread, warp, lane, g, t;
@@ -64,7 +75,7 @@ struct Incoming {
   static constexpr int each = COLUMNS * 4 / kThreads > 0 ? COLUMNS * 4 / kThreads : 1;   // 16-byte pieces a thread
   static constexpr int sharers = 4 / each;                                              // threads a column
   const u8* from;
-  int column, piece;
+  int piece, at[each], scales_at;   // where they go in a stage
   bool mine, valid;
 #if TIER < 80
   uint4 held[each];
@@ -77,9 +88,13 @@ struct Incoming {
   // rows: the first unit of row 0; row_of: the row of each column.
   template <class RowOf>
   MEMBER void begin(const Place& me, const u8* rows, int k, int columns, const RowOf& row_of) {
-    column = me.thread / sharers, piece = me.thread % sharers * each;
+    const int column = me.thread / sharers;
+    piece = me.thread % sharers * each;
     valid = column < columns;
-    mine = column < COLUMNS;
+    mine = kThreads == COLUMNS * sharers || column < COLUMNS;
+    scales_at = kept(2 * column);
+#pragma unroll
+    for (int i = 0; i < each; ++i) at[i] = kept(place(column, piece + i));
     from = rows;
     if (valid) from += static_cast<i64>(row_of(column)) * (k / kUnitValues * kUnitBytes);
   }
@@ -89,14 +104,14 @@ struct Incoming {
 #pragma unroll
       for (int i = 0; i < each; ++i) {
 #if TIER >= 80
-        cp_async<16>(codes, place(column, piece + i), from + 16 * (piece + i), valid);
+        cp_async<16>(codes, at[i], from + 16 * (piece + i), valid);
 #else
         held[i] = valid ? load<uint4>(from + 16 * (piece + i)) : uint4{0, 0, 0, 0};
 #endif
       }
       if (piece == 0) {
 #if TIER >= 80
-        cp_async<8>(scales, column * 2, from + kUnitScales, valid);
+        cp_async<8>(scales, scales_at, from + kUnitScales, valid);
 #else
         held_scales = valid ? load<uint2>(from + kUnitScales) : uint2{0, 0};
 #endif
@@ -109,8 +124,8 @@ struct Incoming {
 #if TIER < 80
     if (!mine) return;
 #pragma unroll
-    for (int i = 0; i < each; ++i) codes.template st<uint4>(place(column, piece + i), held[i]);
-    if (piece == 0) scales.template st<uint2>(column * 2, held_scales);
+    for (int i = 0; i < each; ++i) codes.template st<uint4>(at[i], held[i]);
+    if (piece == 0) scales.template st<uint2>(scales_at, held_scales);
 #endif
   }
 };
@@ -120,59 +135,59 @@ constexpr int kParts = Blocks<FORMAT>::values / 32, kStagesOfBlock = kParts / 2 
 DEVICE int first_part(int stage) { return kParts > 2 ? 2 * (stage % kStagesOfBlock) : 0; }
 
 #if TIER >= 80
-// Weights of a warp on their way to shared memory, as they are, in aligned words: rows lie at even addresses, so a word
-// at either end may hold two bytes of a neighbour. Only words that reach over the blob's ends are taken by halves. A
-// part is 8 FRAGMENTS rows: those of gate and of up, or the lower and the upper rows of down.
+// Weights of a warp on their way to shared memory, as they are, in aligned pieces of 16 bytes that may hold bytes of
+// neighbours at either end. A part is 8 FRAGMENTS rows: those of gate and of up, or the lower and the upper rows of down.
 struct Weights {
-  static constexpr int rows = 8 * FRAGMENTS;
-  static constexpr int tail = kWords > 32 ? kWords - 32 : 0, tail_lanes = tail > 4 ? 8 : 4, tail_rows = 32 / tail_lanes;
-  static_assert(tail <= 8 && rows % tail_rows == 0, "rows of more than 40 words");
-  const u8* from;    // the lane's word of the first row of part 0
-  i64 apart;         // bytes from part 0 to part 1
-  const u8* edge;    // the blob's first byte for gate and up, its end for down
+  static constexpr int rows = 8 * FRAGMENTS, tail = kPieces - 8;
+  static_assert(tail <= 2 && rows <= 16, "two lanes a row take what eight leave");
+  const u8* first;    // the first row of part 0
+  const u8* edge;     // the blob's first byte for gate and up, its end for down
+  i64 apart, eight;   // bytes from part 0 to part 1, and of eight rows: multiples of 16
   int lane, row_bytes;
+  int from, to;       // of the lane's first piece, from `first` and in shared memory
   int tail_from, tail_to;
 
-  MEMBER void begin(int lane_, const u8* first, i64 apart_, const u8* edge_, int row_bytes_) {
-    lane = lane_, row_bytes = row_bytes_, apart = apart_, edge = edge_;
-    from = first + 4 * lane;
-    const int word = 32 + lane % tail_lanes, row = lane / tail_lanes;
-    tail_from = row * row_bytes + 4 * word - 4 * lane;
-    tail_to = row * kRowWords + word;
+  MEMBER void begin(int lane_, const u8* first_, i64 apart_, const u8* edge_, int row_bytes_) {
+    lane = lane_, first = first_, edge = edge_, apart = apart_, row_bytes = row_bytes_, eight = 8 * static_cast<i64>(row_bytes);
+    from = lane / 8 * row_bytes + lane % 8 * 16, to = row_place(lane / 8) + lane % 8 * 16;
+    tail_from = lane / 2 * row_bytes + (8 + lane % 2) * 16, tail_to = row_place(lane / 2) + (8 + lane % 2) * 16;
   }
-  // EDGE: whether the word may reach over the blob's end.
-  template <bool EDGE>
-  MEMBER void word(Shared<u8> to, int at, const u8* p) {
-    const u8* aligned = reinterpret_cast<const u8*>(reinterpret_cast<u64>(p) & ~static_cast<u64>(3));
-    if (EDGE && (kDown ? aligned + 4 > edge : aligned < edge)) {
-      if (!kDown) to.st<u16>(4 * at + 2, load<u16>(aligned + 2));
-      else if (aligned + 2 <= edge) to.st<u16>(4 * at, load<u16>(aligned));
-    } else {
-      cp_async<4>(to, 4 * at, aligned, true);
+  MEMBER static const u8* aligned(const u8* p) {
+    return reinterpret_cast<const u8*>(reinterpret_cast<u64>(p) & ~static_cast<u64>(15));
+  }
+  // A whole chunk, no row of which is at the blob's end, to byte `buffer`. Eight lanes take pieces 0..7 of a row, and
+  // then two those after.
+  MEMBER void start(Shared<u8> words, int buffer, int chunk) {
+    const u8* here = first + chunk * kChunkBytes;
+    if (kPieces >= 8 || lane % 8 < kPieces) {
+      const u8* p = here + from;
+      const u8* bases[2] = {aligned(p), aligned(p + eight / 2)};
+      const Shared<u8> at = rest(words, kWordsBytes, to + buffer);
+#pragma unroll
+      for (int part = 0; part < 2; ++part)
+#pragma unroll
+        for (int r = 0; r < rows; r += 4)
+          cp_async<16>(at, row_place(part * rows + r), bases[r / 4 % 2] + r / 8 * eight + part * apart, true);
+    }
+    if (tail > 0 && lane % 2 < tail && lane / 2 < rows) {
+      const u8* p = aligned(here + tail_from);
+      const Shared<u8> at = rest(words, kWordsBytes, tail_to + buffer);
+#pragma unroll
+      for (int part = 0; part < 2; ++part) cp_async<16>(at, row_place(part * rows), p + part * apart, true);
     }
   }
-  // left: values from the chunk on. FIRST: whether it is the rows' first.
-  template <bool FIRST>
-  MEMBER void start(Shared<u8> to, int part, int chunk, int left) {
-    const u8* p = from + part * apart + chunk * kChunkBytes;
-    const int words = left >= kChunkValues ? kWords : (left / Blocks<FORMAT>::values * Blocks<FORMAT>::bytes + 5) / 4;
-    const int at = part * rows * kRowWords;
-    if (lane < words) {
-#pragma unroll
-      for (int r = 0; r < rows; ++r) {
-        const int here = at + r * kRowWords + lane;
-        if (kDown ? r == rows - 1 : FIRST && r == 0) word<true>(to, here, p + r * row_bytes);
-        else word<false>(to, here, p + r * row_bytes);
-      }
-    }
-    if constexpr (tail > 0) {
-      if (32 + lane % tail_lanes < words) {
-#pragma unroll
-        for (int r = 0; r < rows; r += tail_rows) {
-          const int here = at + r * kRowWords + tail_to;
-          if (kDown && r == rows - tail_rows) word<true>(to, here, p + tail_from + r * row_bytes);
-          else word<false>(to, here, p + tail_from + r * row_bytes);
-        }
+  // The same for a chunk that may be cut short or at the blob's end: pieces that reach over that are taken by halves.
+  MEMBER void start_at_end(Shared<u8> words, int buffer, int chunk) {
+#pragma unroll 1
+    for (int i = lane; i < 2 * rows * kPieces; i += 32) {
+      const int row = i / kPieces, piece = i % kPieces * 16, at = buffer + row_place(row) + piece;
+      const u8* p = aligned(first + row / rows * apart + row % rows * row_bytes + chunk * kChunkBytes) + piece;
+      if (kDown ? p + 16 > edge : p < edge) {
+#pragma unroll 1
+        for (int byte = 0; byte < 16; byte += 2)
+          if (kDown ? p + byte + 2 <= edge : p + byte >= edge) words.st<u16>(at + byte, load<u16>(p + byte));
+      } else {
+        cp_async<16>(words, at, p, true);
       }
     }
   }
@@ -196,16 +211,16 @@ struct Raw {   // a stage of weights as it lies in memory; rows g and g + 8 of e
               kParts > 1 ? s + i : 0, t);
       }
   }
-  // first: the byte in `words` where the lane's row g of part 0 begins its chunk.
-  MEMBER void fetch(Shared<u8> words, int first, int stage, int t) {
+  // words: from the byte on where the lane's row g of part 0 begins its chunk.
+  MEMBER void fetch(Shared<u8> words, int stage, int t) {
     const int s = first_part(stage);
     const int block_of_chunk = kParts > 2 ? 0 : kParts == 2 ? stage % kChunk : 2 * (stage % kChunk);
-    const int block = first + block_of_chunk * Blocks<FORMAT>::bytes;
+    const int block = block_of_chunk * Blocks<FORMAT>::bytes;
 #pragma unroll
     for (int m = 0; m < FRAGMENTS; ++m)
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const int row = block + (kDown ? 16 * m + 8 * r : 8 * m + 8 * FRAGMENTS * r) * kRowWords * 4;
+        const int row = block + (kDown ? 2 * m + r : m + FRAGMENTS * r) * kGroupBytes;
 #pragma unroll
         for (int i = 0; i < 2; ++i)
           part[i][m][r] = fetch_fragment<FORMAT>(
@@ -243,17 +258,17 @@ DEVICE float started(i32 dot) { return bits_to_float(static_cast<u32>(dot)); }
 struct Operands {   // a stage of kTogether tiles of activations
   u32 b[kTogether][4];     // codes, 16 values a register
   float4 d_x[kTogether];   // of columns 2t and 2t + 1, two blocks each
-  MEMBER void load(Shared<u8> codes, int code_at, Shared<float> scales, int scale_at, int first) {
+  // codes, scales: from where the lane reads in tile 0 on.
+  MEMBER void load(Shared<u8> codes, Shared<float> scales, int first) {
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
-      ldmatrix_x4<false>(b[j], codes, code_at + 8 * (first + j) * kUnitValues);
-      d_x[j] = scales.template ld<float4>(scale_at + 8 * (first + j) * 2);
+      ldmatrix_x4<false>(b[j], codes, 8 * (first + j) * kUnitValues);
+      d_x[j] = scales.template ld<float4>(8 * (first + j) * 2);
     }
   }
 };
 
-// acc += one stage of the tiles first .. first + kTogether - 1: the block of 32 at lower k, then the other. code_at,
-// scale_at: where the lane reads in tile 0.
+// acc += one stage of the tiles first .. first + kTogether - 1: the block of 32 at lower k, then the other.
 DEVICE void multiply(Sums& acc, const Decoded& w, const Operands& x, int first) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -413,11 +428,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         const i32* __restrict__ offsets, const i32* __restrict__ pairs, const u8* __restrict__ units,
         const u32* __restrict__ table, u8* __restrict__ h, float* __restrict__ out, float* __restrict__ trace,
         i32* __restrict__ status, i64 down_at, i32 n, i32 ff, i32 top, i32 begin, i32 end) {
-  const Shared<u8> codes = shared_array<u8>(Shape::codes, STAGES * COLUMNS * kUnitValues);
-  const Shared<float> scales = shared_array<float>(Shape::scales, STAGES * COLUMNS * 2);
-  const Shared<u8> words = shared_array<u8>(Shape::weights, kStaged ? 4 * kBuffers * kWarps * kWarpWords : 0);
+  const Shared<u8> codes = shared_array<u8>(Shape::codes, kCodes);
+  const Shared<float> scales = shared_array<float>(Shape::scales, kCodes / kActivationBlock);
+  const Shared<u8> words = shared_array<u8>(Shape::weights, kWordsBytes);
   const Shared<float> activated = shared_array<float>(0, Shape::h / 4);
-  const Shared<i32> pair_of = shared_array<i32>(Shape::pairs, COLUMNS);
+  const Shared<i32> pair_of = shared_array<i32>(Shape::pairs, kDown ? COLUMNS : 0);
   const Shared<u32> grid = shared_array<u32>(Shape::grid, kGrid);
 
   const int thread = static_cast<int>(threadIdx.x), lane = thread & 31;
@@ -455,13 +470,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     Weights weights;
     weights.begin(lane, first_row, apart, kDown ? blob + down_at + static_cast<i64>(n) * row_bytes : blob, row_bytes);
     const u32 lowest = static_cast<u32>(reinterpret_cast<u64>(first_row)) + me.g * row_bytes;
-    const int words_base = kept(me.g * kRowWords * 4);
-    const auto buffer_at = [&](int chunk) { return (chunk % kBuffers * kWarps + me.warp) * kWarpWords * 4; };
-    // In the first two stages of a chunk, starts half of it.
+    const int words_base = kept(row_place(me.g));
+    const auto buffer_at = [&](int chunk) { return (chunk % kBuffers * kWarps + me.warp) * kWarpBytes; };
+    // The first stage of a chunk starts another. Rows of down may end in the middle of their last.
     const auto bring = [&](int stage) {
-      const int chunk = stage / kChunk, part = stage % kChunk;
-      if (part < 2 && chunk * kChunk < stages)
-        weights.start<false>(words.part(buffer_at(chunk), kWarpWords * 4), part, chunk, k - kChunkValues * chunk);
+      const int chunk = stage / kChunk;
+      if (stage % kChunk != 0 || stage >= stages) return;
+      if (kDown && stage + kChunk >= stages) weights.start_at_end(words, buffer_at(chunk), chunk);
+      else weights.start(words, buffer_at(chunk), chunk);
     };
 #else
 #pragma unroll
@@ -488,8 +504,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 #pragma unroll
         for (int e = 0; e < 4; ++e) acc[m][j][e] = 0.0f;
 #if TIER >= 80
-#pragma unroll
-    for (int part = 0; part < 2; ++part) weights.start<true>(words.part(buffer_at(0), kWarpWords * 4), part, 0, k);
+    weights.start_at_end(words, buffer_at(0), 0);
     for (int stage = kChunk; stage < STAGES; ++stage) bring(stage);
     for (int stage = 0; stage < STAGES - 1; ++stage) start(stage);
 #else
@@ -507,15 +522,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
       bring(stage + STAGES);   // arrives with that stage at the latest
 #endif
       start(stage + STAGES - 1);
-      const Shared<u8> codes_here = codes_at(stage);
-      const Shared<float> scales_here = scales_at(stage);
+      const Shared<u8> codes_here = rest(codes, kCodes, stage % STAGES * COLUMNS * kUnitValues + code_at);
+      const Shared<float> scales_here = rest(scales, kCodes / kActivationBlock, stage % STAGES * COLUMNS * 2 + scale_at);
       Operands x;   // sm80 loads those of the next tiles before it multiplies; sm75 has no registers for that
-      if (TIER >= 80) x.load(codes_here, code_at, scales_here, scale_at, 0);
+      if (TIER >= 80) x.load(codes_here, scales_here, 0);
       Decoded w;
 #if TIER >= 80
       const int chunk = stage / kChunk;
       Raw raw;
-      raw.fetch(words, words_base + buffer_at(chunk) + ((lowest + chunk * kChunkBytes) & 2), stage, me.t);
+      raw.fetch(rest(words, kWordsBytes, words_base + buffer_at(chunk) + ((lowest + chunk * kChunkBytes) & 14)), stage, me.t);
       w.decode(raw, stage, me.t, grid);
 #else
       w.decode(raw, stage, me.t, grid);
@@ -524,9 +539,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 #pragma unroll
       for (int j = 0; j < kTiles; j += kTogether) {
         if (j > 0 && 8 * j >= columns) break;
-        if (TIER < 80) x.load(codes_here, code_at, scales_here, scale_at, j);
+        if (TIER < 80) x.load(codes_here, scales_here, j);
         Operands next = x;
-        if (TIER >= 80 && j + kTogether < kTiles) next.load(codes_here, code_at, scales_here, scale_at, j + kTogether);
+        if (TIER >= 80 && j + kTogether < kTiles) next.load(codes_here, scales_here, j + kTogether);
         multiply(acc, w, x, j);
         x = next;
       }

@@ -76,16 +76,17 @@ _SIGNED_GRID, _SIGNS = ("iq3_xxs",), 16
 
 def shared_bytes(form: str, tier: int, shape: int) -> int:
     """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (64
-    codes and two scales a column), on sm80 buffers of whole blocks of weights (an odd multiple of 4 words a row), or,
-    after them, h; a number for each column; the codebook."""
+    codes and two scales a column), on sm80 buffers of whole blocks of weights (in 16-byte pieces, in eight rows an odd
+    number each or one more), or, after them, h; for down a number for each column; the codebook."""
     weight_rows, columns = SHAPES[shape]
     stages = _STAGES[tier] * columns * (_UNIT_VALUES + 8)
     if tier >= 80:
         chunk, buffers = (128, 3) if form == "iq4_nl" and weight_rows == 256 else (256, 2)
-        words = (chunk // FORMATS[form].values * FORMATS[form].nbytes + 5) // 4
-        stages += buffers * weight_rows * ((words + 3) // 8 * 8 + 4) * 4
-    h = 0 if form in DOWN else columns * (weight_rows // 2 + 4) * 4
-    return max(stages, h) + columns * 4 + device_table(form).nbytes * (_SIGNS if form in _SIGNED_GRID else 1)
+        pieces = (chunk // FORMATS[form].values * FORMATS[form].nbytes + 29) // 16
+        pieces += pieces % 4 == 0
+        stages += buffers * weight_rows // 8 * (8 * pieces + (pieces % 2 == 0)) * 16
+    h, pairs = (0, columns * 4) if form in DOWN else (columns * (weight_rows // 2 + 4) * 4, 0)
+    return max(stages, h) + pairs + device_table(form).nbytes * (_SIGNS if form in _SIGNED_GRID else 1)
 
 
 def fragments_and_blocks(form: str, tier: int, shape: int) -> tuple[int, int]:
