@@ -35,7 +35,7 @@ static_assert(kFeatures % kActivationBlock == 0, "blocks of h lie in one block o
 // stages in one of three where the others would take more than 99 KiB.
 constexpr bool kStaged = TIER >= 80;
 constexpr int kChunk = FORMAT == TYPE_IQ4_NL && WEIGHT_ROWS == 256 ? 2 : 4, kBuffers = kChunk == 2 ? 3 : 2;
-constexpr int kCodes = STAGES * COLUMNS * kUnitValues;   // of activations
+constexpr int kStage = COLUMNS * kUnitBytes;   // of activations
 constexpr int kChunkValues = kChunk * kUnitValues;
 constexpr int kChunkBytes = kChunkValues / Blocks<FORMAT>::values * Blocks<FORMAT>::bytes;
 // They come in aligned pieces of 16 bytes, so a row of a chunk begins somewhere in its first piece. Eight rows begin in
@@ -50,9 +50,8 @@ DEVICE int row_place(int row) { return row / 8 * kGroupBytes + row % 8 * kRowByt
 
 // Byte offsets of the arrays in shared memory. h takes the place of the stages once they are used up.
 struct Shape {
-  static constexpr int codes = 0;
-  static constexpr int scales = codes + kCodes;
-  static constexpr int weights = scales + kCodes / kActivationBlock * 4;
+  static constexpr int x = 0;
+  static constexpr int weights = x + STAGES * kStage;
   static constexpr int stages = weights + kWordsBytes;
   static constexpr int h = kDown ? 0 : COLUMNS * kFeatureRow * 4;
   static constexpr int pairs = stages > h ? stages : h;
@@ -69,63 +68,51 @@ struct Place {   // g and t: row group and column pair in a matrix fragment
   int thread, warp, lane, g, t;
 };
 
-// A stage of activations on its way to shared memory, by cp.async, or through registers where it waits until `land`.
-// Each thread brings one part of one column; columns past the expert's rows become zeros.
+// A stage of activations on its way to shared memory, by cp.async, or through registers where it waits until `land`:
+// the units of all columns one after the other, in 16-byte pieces, which neighbouring threads take, so that a warp asks
+// for few lines of memory. A unit of 80 bytes leaves eight columns of a piece in all banks. Columns past the expert's
+// rows, up to the tiles that are multiplied together, take the last row again.
 struct Incoming {
-  static constexpr int each = COLUMNS * 4 / kThreads > 0 ? COLUMNS * 4 / kThreads : 1;   // 16-byte pieces a thread
-  static constexpr int sharers = 4 / each;                                              // threads a column
-  const u8* from;
-  int piece, at[each], scales_at;   // where they go in a stage
-  bool mine, valid;
+  static constexpr int unit = kUnitBytes / 16, each = (COLUMNS * unit + kThreads - 1) / kThreads;   // pieces
+  const u8* units;
+  u32 from[each];   // in pieces, enough for 64 GiB
+  int thread, count;
 #if TIER < 80
   uint4 held[each];
-  uint2 held_scales;
 #endif
-
-  // 16-byte pieces change places within pairs of rows, so that eight rows of a piece lie in all banks.
-  MEMBER static int place(int column, int piece) { return column * kUnitValues + ((piece ^ (column >> 1 & 3)) * 16); }
 
   // rows: the first unit of row 0; row_of: the row of each column.
   template <class RowOf>
   MEMBER void begin(const Place& me, const u8* rows, int k, int columns, const RowOf& row_of) {
-    const int column = me.thread / sharers;
-    piece = me.thread % sharers * each;
-    valid = column < columns;
-    mine = kThreads == COLUMNS * sharers || column < COLUMNS;
-    scales_at = kept(2 * column);
+    units = rows, thread = me.thread;
+    count = (columns + 8 * kTogether - 1) / (8 * kTogether) * (8 * kTogether) * unit;
 #pragma unroll
-    for (int i = 0; i < each; ++i) at[i] = kept(place(column, piece + i));
-    from = rows;
-    if (valid) from += static_cast<i64>(row_of(column)) * (k / kUnitValues * kUnitBytes);
-  }
-
-  MEMBER void start(Shared<u8> codes, Shared<float> scales) {
-    if (mine) {
-#pragma unroll
-      for (int i = 0; i < each; ++i) {
-#if TIER >= 80
-        cp_async<16>(codes, at[i], from + 16 * (piece + i), valid);
-#else
-        held[i] = valid ? load<uint4>(from + 16 * (piece + i)) : uint4{0, 0, 0, 0};
-#endif
-      }
-      if (piece == 0) {
-#if TIER >= 80
-        cp_async<8>(scales, scales_at, from + kUnitScales, valid);
-#else
-        held_scales = valid ? load<uint2>(from + kUnitScales) : uint2{0, 0};
-#endif
-      }
+    for (int i = 0; i < each; ++i) {
+      const int number = thread + i * kThreads, column = number / unit;
+      const u32 row = static_cast<u32>(row_of(column < columns ? column : columns - 1));
+      from[i] = row * static_cast<u32>(k / kUnitValues * unit) + static_cast<u32>(number % unit);
     }
-    from += kUnitBytes;
   }
 
-  MEMBER void land(Shared<u8> codes, Shared<float> scales) {
-#if TIER < 80
-    if (!mine) return;
+  MEMBER void start(Shared<u8> stage) {
 #pragma unroll
-    for (int i = 0; i < each; ++i) codes.template st<uint4>(at[i], held[i]);
-    if (piece == 0) scales.template st<uint2>(scales_at, held_scales);
+    for (int i = 0; i < each; ++i) {
+      const u8* piece = units + static_cast<u64>(from[i]) * 16;
+      from[i] += unit;
+      if (thread + i * kThreads >= count) continue;
+#if TIER >= 80
+      cp_async<16>(stage, 16 * (thread + i * kThreads), piece, true);
+#else
+      held[i] = load<uint4>(piece);
+#endif
+    }
+  }
+
+  MEMBER void land(Shared<u8> stage) {
+#if TIER < 80
+#pragma unroll
+    for (int i = 0; i < each; ++i)
+      if (thread + i * kThreads < count) stage.template st<uint4>(16 * (thread + i * kThreads), held[i]);
 #endif
   }
 };
@@ -259,11 +246,13 @@ struct Operands {   // a stage of kTogether tiles of activations
   u32 b[kTogether][4];     // codes, 16 values a register
   float4 d_x[kTogether];   // of columns 2t and 2t + 1, two blocks each
   // codes, scales: from where the lane reads in tile 0 on.
-  MEMBER void load(Shared<u8> codes, Shared<float> scales, int first) {
+  MEMBER void load(Shared<u8> codes, Shared<u8> scales, int first) {
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
-      ldmatrix_x4<false>(b[j], codes, 8 * (first + j) * kUnitValues);
-      d_x[j] = scales.template ld<float4>(8 * (first + j) * 2);
+      const int at = 8 * (first + j) * kUnitBytes;
+      ldmatrix_x4<false>(b[j], codes, at);
+      const float2 even = scales.template ld<float2>(at), odd = scales.template ld<float2>(at + kUnitBytes);
+      d_x[j] = float4{even.x, even.y, odd.x, odd.y};
     }
   }
 };
@@ -339,14 +328,17 @@ DEVICE void finish_gate_up(const Sums& acc, const Place& me, Shared<float> h, u8
                            int feature, int ff, int columns) {
   const int local = 8 * me.warp * FRAGMENTS + me.g;
 #pragma unroll
-  for (int j = 0; j < kTiles; ++j) {
+  for (int j = 0; j < kTiles; j += kTogether) {
     if (8 * j >= columns) break;
-    float gate[2 * FRAGMENTS], up[2 * FRAGMENTS], made[2 * FRAGMENTS];
+    constexpr int kPairs = 2 * FRAGMENTS * kTogether;
+    float gate[kPairs], up[kPairs], made[kPairs];
+    const auto at = [&](int i) { return acc[i / 2 % FRAGMENTS][j + i / 2 / FRAGMENTS] + i % 2; };
 #pragma unroll
-    for (int i = 0; i < 2 * FRAGMENTS; ++i) gate[i] = acc[i / 2][j][i % 2], up[i] = acc[i / 2][j][2 + i % 2];
+    for (int i = 0; i < kPairs; ++i) gate[i] = at(i)[0], up[i] = at(i)[2];
     swiglu_all(gate, up, made);
 #pragma unroll
-    for (int i = 0; i < 2 * FRAGMENTS; ++i) h.st((8 * j + 2 * me.t + i % 2) * kFeatureRow + local + 8 * (i / 2), made[i]);
+    for (int i = 0; i < kPairs; ++i)
+      h.st((8 * (j + i / 2 / FRAGMENTS) + 2 * me.t + i % 2) * kFeatureRow + local + 8 * (i / 2 % FRAGMENTS), made[i]);
   }
   __syncthreads();
   // Blocks of 32 features, each by 8 lanes, kAtOnce to a lane at a time.
@@ -365,16 +357,17 @@ DEVICE void finish_gate_up(const Sums& acc, const Place& me, Shared<float> h, u8
       largest[i] = largest_magnitude(v[i]);
     }
     warp_max<8>(largest);
+    ActivationScale scale[kAtOnce];
+    activation_scales(largest, scale);
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const int number = base + 4 * i + (me.lane >> 3), column = number / kBlocks, block = number % kBlocks;
       if (number >= count || feature + block * kActivationBlock >= ff) continue;
-      const ActivationScale scale = activation_scale(largest[i]);
       u8* unit = corner + column * row_bytes + block / 2 * kUnitBytes;
-      store<u32>(unit + block % 2 * kActivationBlock + part, activation_codes(v[i], scale));
+      store<u32>(unit + block % 2 * kActivationBlock + part, activation_codes(v[i], scale[i]));
       if (part == 0) {
-        store<float>(unit + kUnitScales + block % 2 * 4, scale.d);
-        if (!scale.finite) atomicAdd(status + 1, 1);
+        store<float>(unit + kUnitScales + block % 2 * 4, scale[i].d);
+        if (!scale[i].finite) atomicAdd(status + 1, 1);
       }
     }
   }
@@ -428,19 +421,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         const i32* __restrict__ offsets, const i32* __restrict__ pairs, const u8* __restrict__ units,
         const u32* __restrict__ table, u8* __restrict__ h, float* __restrict__ out, float* __restrict__ trace,
         i32* __restrict__ status, i64 down_at, i32 n, i32 ff, i32 top, i32 begin, i32 end) {
-  const Shared<u8> codes = shared_array<u8>(Shape::codes, kCodes);
-  const Shared<float> scales = shared_array<float>(Shape::scales, kCodes / kActivationBlock);
+  const Shared<u8> staged = shared_array<u8>(Shape::x, STAGES * kStage);
   const Shared<u8> words = shared_array<u8>(Shape::weights, kWordsBytes);
   const Shared<float> activated = shared_array<float>(0, Shape::h / 4);
   const Shared<i32> pair_of = shared_array<i32>(Shape::pairs, kDown ? COLUMNS : 0);
   const Shared<u32> grid = shared_array<u32>(Shape::grid, kGrid);
 
-  const int thread = static_cast<int>(threadIdx.x), lane = thread & 31;
+  const int thread = kept(static_cast<int>(threadIdx.x)), lane = thread & 31;
   const Place me{thread, thread >> 5, lane, lane >> 2, lane & 3};
   const int k = kDown ? ff : n, stages = k / kUnitValues;
   const int row_bytes = k / Blocks<FORMAT>::values * Blocks<FORMAT>::bytes;
   const int weight_rows = kDown ? n : 2 * ff, weight_blocks = (weight_rows + WEIGHT_ROWS - 1) / WEIGHT_ROWS;
-  const int code_at = kept(Incoming::place(lane & 7, lane >> 3)), scale_at = kept(4 * me.t);
+  const int code_at = kept((lane & 7) * kUnitBytes + (lane >> 3) * 16), scale_at = kept(2 * me.t * kUnitBytes + kUnitScales);
   load_fragment_grid<FORMAT>(table, grid, thread, kThreads);
 
   const int first_tile = load(tile_of + begin), items = (load(tile_of + end) - first_tile) * weight_blocks;
@@ -487,10 +479,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         rows[m][r] = first_row + ((kDown ? 16 * m + 8 * r : 8 * m + r * ff) + me.g) * static_cast<i64>(row_bytes);
 #endif
 
-    const auto codes_at = [&](int stage) { return codes.part(stage % STAGES * COLUMNS * kUnitValues, COLUMNS * kUnitValues); };
-    const auto scales_at = [&](int stage) { return scales.part(stage % STAGES * COLUMNS * 2, COLUMNS * 2); };
+    const auto stage_at = [&](int stage) { return staged.part(stage % STAGES * kStage, kStage); };
     const auto start = [&](int stage) {
-      if (stage < stages) incoming.start(codes_at(stage), scales_at(stage));
+      if (stage < stages) incoming.start(stage_at(stage));
 #if TIER >= 80
       cp_async_commit();
 #endif
@@ -511,7 +502,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     Raw raw;
     raw.fetch(rows, 0, me.t);
     start(0);
-    incoming.land(codes_at(0), scales_at(0));
+    incoming.land(stage_at(0));
 #endif
     for (int stage = 0; stage < stages; ++stage) {
 #if TIER >= 80
@@ -522,8 +513,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
       bring(stage + STAGES);   // arrives with that stage at the latest
 #endif
       start(stage + STAGES - 1);
-      const Shared<u8> codes_here = rest(codes, kCodes, stage % STAGES * COLUMNS * kUnitValues + code_at);
-      const Shared<float> scales_here = rest(scales, kCodes / kActivationBlock, stage % STAGES * COLUMNS * 2 + scale_at);
+      const Shared<u8> codes_here = rest(staged, STAGES * kStage, stage % STAGES * kStage + code_at);
+      const Shared<u8> scales_here = rest(staged, STAGES * kStage, stage % STAGES * kStage + scale_at);
       Operands x;   // sm80 loads those of the next tiles before it multiplies; sm75 has no registers for that
       if (TIER >= 80) x.load(codes_here, scales_here, 0);
       Decoded w;
@@ -546,7 +537,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         x = next;
       }
 #if TIER < 80
-      if (stage + 1 < stages) incoming.land(codes_at(stage + 1), scales_at(stage + 1));
+      if (stage + 1 < stages) incoming.land(stage_at(stage + 1));
 #endif
     }
 #if TIER >= 80

@@ -79,7 +79,7 @@ def shared_bytes(form: str, tier: int, shape: int) -> int:
     codes and two scales a column), on sm80 buffers of whole blocks of weights (in 16-byte pieces, in eight rows an odd
     number each or one more), or, after them, h; for down a number for each column; the codebook."""
     weight_rows, columns = SHAPES[shape]
-    stages = _STAGES[tier] * columns * (_UNIT_VALUES + 8)
+    stages = _STAGES[tier] * columns * _UNIT_BYTES
     if tier >= 80:
         chunk, buffers = (128, 3) if form == "iq4_nl" and weight_rows == 256 else (256, 2)
         pieces = (chunk // FORMATS[form].values * FORMATS[form].nbytes + 29) // 16
