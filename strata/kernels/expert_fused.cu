@@ -194,12 +194,12 @@ struct Raw {   // a stage of weights as it lies in memory; rows g and g + 8 of e
 #pragma unroll
         for (int i = 0; i < 2; ++i)
           part[i][m][r] = fetch_fragment<FORMAT>(
-              [&](int byte) { return load<u16>(block + byte + (kParts > 1 ? 0 : i * Blocks<FORMAT>::bytes)); },
-              kParts > 1 ? s + i : 0, t);
+              [&](int moving, int fixed) { return load<u16>(block + moving + fixed + (kParts > 1 ? 0 : i * Blocks<FORMAT>::bytes)); },
+              s, i, t);
       }
   }
-  // words: from the byte on where the lane's row g of part 0 begins its chunk.
-  MEMBER void fetch(Shared<u8> words, int stage, int t) {
+  // words: from the byte on where the lane's row g of part 0 begins its chunk, `left` bytes.
+  MEMBER void fetch(Shared<u8> words, int left, int stage, int t) {
     const int s = first_part(stage);
     const int block_of_chunk = kParts > 2 ? 0 : kParts == 2 ? stage % kChunk : 2 * (stage % kChunk);
     const int block = block_of_chunk * Blocks<FORMAT>::bytes;
@@ -207,12 +207,15 @@ struct Raw {   // a stage of weights as it lies in memory; rows g and g + 8 of e
     for (int m = 0; m < FRAGMENTS; ++m)
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const int row = block + (kDown ? 2 * m + r : m + FRAGMENTS * r) * kGroupBytes;
+        const int row = (kDown ? 2 * m + r : m + FRAGMENTS * r) * kGroupBytes;
 #pragma unroll
         for (int i = 0; i < 2; ++i)
           part[i][m][r] = fetch_fragment<FORMAT>(
-              [&](int byte) { return words.template ld<u16>(row + byte + (kParts > 1 ? 0 : i * Blocks<FORMAT>::bytes)); },
-              kParts > 1 ? s + i : 0, t);
+              [&](int moving, int fixed) {
+                return words.part(block + moving, left - block - moving)
+                    .template ld<u16>(row + fixed + (kParts > 1 ? 0 : i * Blocks<FORMAT>::bytes));
+              },
+              s, i, t);
       }
   }
 };
@@ -221,7 +224,7 @@ struct Decoded {   // registers as m16n8k32 takes them
   u32 a[2][FRAGMENTS][4];
   float scale[2][FRAGMENTS][2][kScales];
   float back[2][FRAGMENTS][2];   // -kStartValue times the first scale
-  MEMBER void decode(const Raw& raw, int stage, int t, Shared<u32> grid) {
+  MEMBER void decode(const Raw& raw, int stage, int t, Shared<u32> grid, const Levels& levels) {
     const int s = first_part(stage);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
@@ -230,7 +233,7 @@ struct Decoded {   // registers as m16n8k32 takes them
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           u32 codes[2];
-          decode_fragment<FORMAT>(raw.part[i][m][r], kParts > 1 ? s + i : 0, t, grid, codes, scale[i][m][r]);
+          decode_fragment<FORMAT>(raw.part[i][m][r], kParts > 1 ? s + i : 0, t, grid, levels, codes, scale[i][m][r]);
           a[i][m][r] = codes[0], a[i][m][2 + r] = codes[1];
           back[i][m][r] = __fmul_rn(-kStartValue, scale[i][m][r][0]);
         }
@@ -434,6 +437,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
   const int weight_rows = kDown ? n : 2 * ff, weight_blocks = (weight_rows + WEIGHT_ROWS - 1) / WEIGHT_ROWS;
   const int code_at = kept((lane & 7) * kUnitBytes + (lane >> 3) * 16), scale_at = kept(2 * me.t * kUnitBytes + kUnitScales);
   load_fragment_grid<FORMAT>(table, grid, thread, kThreads);
+  Levels levels;
+  make_levels<FORMAT>(levels, static_cast<u32>(k) >> 31 & lane);
 
   const int first_tile = load(tile_of + begin), items = (load(tile_of + end) - first_tile) * weight_blocks;
   for (int item = static_cast<int>(blockIdx.x); item < items; item += static_cast<int>(gridDim.x)) {
@@ -461,7 +466,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 #if TIER >= 80
     Weights weights;
     weights.begin(lane, first_row, apart, kDown ? blob + down_at + static_cast<i64>(n) * row_bytes : blob, row_bytes);
-    const u32 lowest = static_cast<u32>(reinterpret_cast<u64>(first_row)) + me.g * row_bytes;
+    const int lowest = kept(static_cast<int>(reinterpret_cast<u64>(first_row)) + me.g * row_bytes);
     const int words_base = kept(row_place(me.g));
     const auto buffer_at = [&](int chunk) { return (chunk % kBuffers * kWarps + me.warp) * kWarpBytes; };
     // The first stage of a chunk starts another. Rows of down may end in the middle of their last.
@@ -521,10 +526,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 #if TIER >= 80
       const int chunk = stage / kChunk;
       Raw raw;
-      raw.fetch(rest(words, kWordsBytes, words_base + buffer_at(chunk) + ((lowest + chunk * kChunkBytes) & 14)), stage, me.t);
-      w.decode(raw, stage, me.t, grid);
+      const int raw_at = words_base + buffer_at(chunk) + ((lowest + chunk * kChunkBytes) & 14);
+      raw.fetch(rest(words, kWordsBytes, raw_at), kWordsBytes - raw_at, stage, me.t);
+      w.decode(raw, stage, me.t, grid, levels);
 #else
-      w.decode(raw, stage, me.t, grid);
+      w.decode(raw, stage, me.t, grid, levels);
       if (stage + 1 < stages) raw.fetch(rows, stage + 1, me.t);
 #endif
 #pragma unroll
