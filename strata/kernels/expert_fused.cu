@@ -94,14 +94,16 @@ struct Incoming {
     }
   }
 
-  MEMBER void start(Shared<u8> stage) {
+  // stage: its number; to: its place in shared memory.
+  MEMBER void start(int stage, Shared<u8> to) {
+    const u8* here = units + static_cast<i64>(stage) * kUnitBytes;
+    const Shared<u8> mine = rest(to, kStage, 16 * thread);
 #pragma unroll
     for (int i = 0; i < each; ++i) {
-      const u8* piece = units + static_cast<u64>(from[i]) * 16;
-      from[i] += unit;
-      if (thread + i * kThreads >= count) continue;
+      if (i == each - 1 && thread + i * kThreads >= count) break;   // before that a branch would cost more
+      const u8* piece = here + static_cast<u64>(from[i]) * 16;
 #if TIER >= 80
-      cp_async<16>(stage, 16 * (thread + i * kThreads), piece, true);
+      cp_async<16>(mine, 16 * i * kThreads, piece, true);
 #else
       held[i] = load<uint4>(piece);
 #endif
@@ -112,7 +114,7 @@ struct Incoming {
 #if TIER < 80
 #pragma unroll
     for (int i = 0; i < each; ++i)
-      if (thread + i * kThreads < count) stage.template st<uint4>(16 * (thread + i * kThreads), held[i]);
+      if (i < each - 1 || thread + i * kThreads < count) stage.template st<uint4>(16 * (thread + i * kThreads), held[i]);
 #endif
   }
 };
@@ -486,7 +488,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 
     const auto stage_at = [&](int stage) { return staged.part(stage % STAGES * kStage, kStage); };
     const auto start = [&](int stage) {
-      if (stage < stages) incoming.start(stage_at(stage));
+      if (stage < stages) incoming.start(stage, stage_at(stage));
 #if TIER >= 80
       cp_async_commit();
 #endif
