@@ -20,8 +20,10 @@ constexpr int kTiles = COLUMNS / 8;            // of 8 columns
 constexpr int kTogether = 2;                   // tiles that are skipped or multiplied together
 constexpr int kScales = Fragment<FORMAT>::scales;
 constexpr int kGrid = Fragment<FORMAT>::grid_words;
-// SwiGLU's result on its way to int8: floats of a column, 4 more than a multiple of 32 for the banks.
-constexpr int kFeatures = WEIGHT_ROWS / 2, kFeatureRow = kFeatures + 4;
+// Sums of gate and up on their way to SwiGLU: floats of a column, 4 more than a multiple of 32 for the banks. Where a
+// block has 64 KiB they go in two passes.
+constexpr int kFeatures = WEIGHT_ROWS / 2, kSumsRow = WEIGHT_ROWS + 4;
+constexpr int kPasses = TIER >= 80 ? 1 : 2, kPassColumns = COLUMNS / kPasses;
 // Dots start at the bits of 1.5 * 2^23: an integer below 2^22 added to them is a float that far from it. So d_w dot is
 // fma(that float, d_w, -1.5 * 2^23 d_w), rounded once: d_w has at most 17 significant bits, and three times it 19, so the
 // addend is exact. Integers need no conversion. Where d_w is infinite it gives NaN.
@@ -48,13 +50,13 @@ constexpr int kWarpBytes = 2 * FRAGMENTS * kGroupBytes;
 constexpr int kWordsBytes = kStaged ? kBuffers * kWarps * kWarpBytes : 0;
 DEVICE int row_place(int row) { return row / 8 * kGroupBytes + row % 8 * kRowBytes + row % 8 / 4 * kSkew; }
 
-// Byte offsets of the arrays in shared memory. h takes the place of the stages once they are used up.
+// Byte offsets of the arrays in shared memory. Sums of gate and up take the place of the stages once they are used up.
 struct Shape {
   static constexpr int x = 0;
   static constexpr int weights = x + STAGES * kStage;
   static constexpr int stages = weights + kWordsBytes;
-  static constexpr int h = kDown ? 0 : COLUMNS * kFeatureRow * 4;
-  static constexpr int pairs = stages > h ? stages : h;
+  static constexpr int sums = kDown ? 0 : kPassColumns * kSumsRow * 4;
+  static constexpr int pairs = stages > sums ? stages : sums;
   static constexpr int grid = pairs + (kDown ? COLUMNS * 4 : 0);
   static constexpr int end = grid + kGrid * 4;
 };
@@ -63,6 +65,17 @@ static_assert(Shape::end == SHARED_BYTES, "expert_fused.py and this file disagre
 // The rest of an array from element `at` on. Constants added to that are part of a load's or copy's instruction.
 template <class T>
 DEVICE Shared<T> rest(Shared<T> all, int size, int at) { return all.part(kept(at), size - at); }
+
+// What a block works on: rows of an expert from `first` on. The next item's is read while this one is worked on.
+struct Work {
+  int expert, first, rows;
+  u64 blob;
+  MEMBER void find(const i32* tiles, int tile) { expert = load(tiles + 2 * tile), first = load(tiles + 2 * tile + 1); }
+  MEMBER void look_up(const i32* offsets, const u64* blobs) {
+    rows = load(offsets + expert + 1) - first;
+    blob = load(blobs + expert);
+  }
+};
 
 struct Place {   // g and t: row group and column pair in a matrix fragment
   int thread, warp, lane, g, t;
@@ -309,78 +322,76 @@ DEVICE void multiply(Sums& acc, const Decoded& w, const Operands& x, int first) 
   }
 }
 
-// Gate and up sums of a block as they are: [row][gate ff | up ff].
-DEVICE void write_trace(const Sums& acc, const Place& me, float* trace, i64 first, int feature, int ff, int columns) {
-#pragma unroll
-  for (int m = 0; m < FRAGMENTS; ++m) {
-    const int at = feature + 8 * (me.warp * FRAGMENTS + m) + me.g;
-#pragma unroll
-    for (int j = 0; j < kTiles; ++j)
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const int column = 8 * j + 2 * me.t + c;
-        if (column >= columns || at >= ff) continue;
-        float* here = trace + (first + column) * 2 * ff + at;
-        store(here, acc[m][j][c]);
-        store(here + ff, acc[m][j][2 + c]);
-      }
-  }
-}
-
-// SwiGLU of a block's gate and up sums, then int8 for 32 features, into rows first .. first + columns - 1 of h. Tiles
-// are done whole: what lies past the columns, or past the features, is not read again.
-DEVICE void finish_gate_up(const Sums& acc, const Place& me, Shared<float> h, u8* units, i32* status, i64 first,
-                           int feature, int ff, int columns) {
-  const int local = 8 * me.warp * FRAGMENTS + me.g;
-#pragma unroll
-  for (int j = 0; j < kTiles; j += kTogether) {
-    if (8 * j >= columns) break;
-    constexpr int kPairs = 2 * FRAGMENTS * kTogether;
-    float gate[kPairs], up[kPairs], made[kPairs];
-    const auto at = [&](int i) { return acc[i / 2 % FRAGMENTS][j + i / 2 / FRAGMENTS] + i % 2; };
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i) gate[i] = at(i)[0], up[i] = at(i)[2];
-    swiglu_all(gate, up, made);
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i)
-      h.st((8 * (j + i / 2 / FRAGMENTS) + 2 * me.t + i % 2) * kFeatureRow + local + 8 * (i / 2 % FRAGMENTS), made[i]);
-  }
-  __syncthreads();
-  // Blocks of 32 features, each by 8 lanes, kAtOnce to a lane at a time.
-  constexpr int kBlocks = kFeatures / kActivationBlock, kAtOnce = 4;
-  const int count = columns * kBlocks, part = 4 * (me.lane & 7), row_bytes = ff / kUnitValues * kUnitBytes;
+// SwiGLU of a block's gate and up sums, then int8 for 32 features, into rows first .. first + columns - 1 of h; the sums
+// themselves to the trace, [row][gate ff | up ff], unless that is null. They change hands in shared memory, so that eight
+// lanes hold a block of 32: little code, which all columns share.
+DEVICE void finish_gate_up(const Sums& acc, const Place& me, Shared<float> sums, u8* units, float* trace, i32* status,
+                           i64 first, int feature, int ff, int columns) {
+  constexpr int kBlocks = kFeatures / kActivationBlock, kAtOnce = 2;   // blocks of a column; of a lane at a time
+  const int part = 4 * (me.lane & 7), row_bytes = ff / kUnitValues * kUnitBytes;
   u8* corner = units + first * row_bytes + feature / kUnitValues * kUnitBytes;
-#pragma unroll 1
-  for (int base = me.warp * 4 * kAtOnce; base < count; base += kWarps * 4 * kAtOnce) {
-    float4 v[kAtOnce];
-    u32 largest[kAtOnce];
+  const int mine = 2 * me.t * kSumsRow + 8 * me.warp * FRAGMENTS + me.g;
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int number = base + 4 * i + (me.lane >> 3), column = number / kBlocks, block = number % kBlocks;
-      v[i] = number < count ? h.template ld<float4>(column * kFeatureRow + block * kActivationBlock + part)
-                            : float4{0.0f, 0.0f, 0.0f, 0.0f};
-      largest[i] = largest_magnitude(v[i]);
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const int start = pass * kPassColumns, here = columns - start < kPassColumns ? columns - start : kPassColumns;
+    if (here <= 0) break;
+    if (pass > 0) __syncthreads();
+#pragma unroll
+    for (int j = 0; j < kPassColumns / 8; ++j) {
+      if (8 * j >= here) break;
+#pragma unroll
+      for (int i = 0; i < 4 * FRAGMENTS; ++i)   // fragment, gate or up, column
+        sums.st(mine + (8 * j + i % 2) * kSumsRow + i / 4 * 8 + i / 2 % 2 * kFeatures, acc[i / 4][start / 8 + j][i % 4]);
     }
-    warp_max<8>(largest);
-    ActivationScale scale[kAtOnce];
-    activation_scales(largest, scale);
+    __syncthreads();
+#pragma unroll 1
+    for (int base = me.warp * 4 * kAtOnce; base < here * kBlocks; base += kWarps * 4 * kAtOnce) {
+      float gate[4 * kAtOnce], up[4 * kAtOnce], h[4 * kAtOnce];
+      int column[kAtOnce], block[kAtOnce];
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int number = base + 4 * i + (me.lane >> 3), column = number / kBlocks, block = number % kBlocks;
-      if (number >= count || feature + block * kActivationBlock >= ff) continue;
-      u8* unit = corner + column * row_bytes + block / 2 * kUnitBytes;
-      store<u32>(unit + block % 2 * kActivationBlock + part, activation_codes(v[i], scale[i]));
-      if (part == 0) {
-        store<float>(unit + kUnitScales + block % 2 * 4, scale[i].d);
-        if (!scale[i].finite) atomicAdd(status + 1, 1);
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int number = base + 4 * i + (me.lane >> 3);
+        column[i] = number < here * kBlocks ? number / kBlocks : here - 1, block[i] = number % kBlocks;
+        const int at = column[i] * kSumsRow + block[i] * kActivationBlock + part;
+        const float4 g = sums.template ld<float4>(at), u = sums.template ld<float4>(at + kFeatures);
+        gate[4 * i] = g.x, gate[4 * i + 1] = g.y, gate[4 * i + 2] = g.z, gate[4 * i + 3] = g.w;
+        up[4 * i] = u.x, up[4 * i + 1] = u.y, up[4 * i + 2] = u.z, up[4 * i + 3] = u.w;
+      }
+      swiglu_all(gate, up, h);
+      u32 largest[kAtOnce];
+      float4 v[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        v[i] = float4{h[4 * i], h[4 * i + 1], h[4 * i + 2], h[4 * i + 3]};
+        largest[i] = largest_magnitude(v[i]);
+      }
+      warp_max<8>(largest);
+      ActivationScale scale[kAtOnce];
+      activation_scales(largest, scale);
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int at = block[i] * kActivationBlock + part;
+        if (base + 4 * i + (me.lane >> 3) >= here * kBlocks || feature + at >= ff) continue;
+        u8* unit = corner + (start + column[i]) * row_bytes + block[i] / 2 * kUnitBytes;
+        store<u32>(unit + block[i] % 2 * kActivationBlock + part, activation_codes(v[i], scale[i]));
+        if (part == 0) {
+          store<float>(unit + kUnitScales + block[i] % 2 * 4, scale[i].d);
+          if (!scale[i].finite) atomicAdd(status + 1, 1);
+        }
+        if (trace != nullptr) {
+          float* row = trace + (first + start + column[i]) * 2 * ff + feature + at;
+          store(reinterpret_cast<float4*>(row), float4{gate[4 * i], gate[4 * i + 1], gate[4 * i + 2], gate[4 * i + 3]});
+          store(reinterpret_cast<float4*>(row + ff), float4{up[4 * i], up[4 * i + 1], up[4 * i + 2], up[4 * i + 3]});
+        }
       }
     }
   }
 }
 
-// Sums of down as they are, each row to its pair. What is not finite is looked for in all of them at once.
+// Sums of down as they are, each row to its pair; n is a multiple of 256, so of WEIGHT_ROWS. What is not finite is looked
+// for in all of them at once.
 DEVICE void finish_down(const Sums& acc, const Place& me, Shared<i32> pairs, float* out, i32* status, int row, int n, int columns) {
-  const int at = row + 16 * me.warp * FRAGMENTS + me.g;
+  float* mine = out + row + 16 * me.warp * FRAGMENTS + me.g;
   float probe = 0.0f;   // becomes NaN
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
@@ -389,10 +400,9 @@ DEVICE void finish_down(const Sums& acc, const Place& me, Shared<i32> pairs, flo
     for (int c = 0; c < 2; ++c) {
       const int column = 8 * j + 2 * me.t + c;
       if (column >= columns) continue;
-      float* here = out + static_cast<i64>(pairs.ld(column)) * n + at;
+      float* here = mine + static_cast<i64>(pairs.ld(column)) * n;
 #pragma unroll
       for (int i = 0; i < 2 * FRAGMENTS; ++i) {
-        if (at + 8 * i >= n) continue;
         const float v = acc[i / 2][j][2 * (i % 2) + c];
         store(here + 8 * i, v);
         probe = __fmaf_rn(v, 0.0f, probe);
@@ -407,8 +417,7 @@ DEVICE void finish_down(const Sums& acc, const Place& me, Shared<i32> pairs, flo
     for (int c = 0; c < 2; ++c)
 #pragma unroll
       for (int i = 0; i < 2 * FRAGMENTS; ++i)
-        if (8 * j + 2 * me.t + c < columns && at + 8 * i < n)
-          lost += magnitude_bits(acc[i / 2][j][2 * (i % 2) + c]) >= kInfinityBits;
+        if (8 * j + 2 * me.t + c < columns) lost += magnitude_bits(acc[i / 2][j][2 * (i % 2) + c]) >= kInfinityBits;
   atomicAdd(status + 2, lost);
 }
 
@@ -428,7 +437,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         i32* __restrict__ status, i64 down_at, i32 n, i32 ff, i32 top, i32 begin, i32 end) {
   const Shared<u8> staged = shared_array<u8>(Shape::x, STAGES * kStage);
   const Shared<u8> words = shared_array<u8>(Shape::weights, kWordsBytes);
-  const Shared<float> activated = shared_array<float>(0, Shape::h / 4);
+  const Shared<float> sums = shared_array<float>(0, Shape::sums / 4);
   const Shared<i32> pair_of = shared_array<i32>(Shape::pairs, kDown ? COLUMNS : 0);
   const Shared<u32> grid = shared_array<u32>(Shape::grid, kGrid);
 
@@ -443,10 +452,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
   make_levels<FORMAT>(levels, static_cast<u32>(k) >> 31 & lane);
 
   const int first_tile = load(tile_of + begin), items = (load(tile_of + end) - first_tile) * weight_blocks;
-  for (int item = static_cast<int>(blockIdx.x); item < items; item += static_cast<int>(gridDim.x)) {
-    const int tile = first_tile + item / weight_blocks, block = item % weight_blocks;
-    const int expert = load(tiles + 2 * tile), first = load(tiles + 2 * tile + 1);
-    const int left = load(offsets + expert + 1) - first, columns = left < COLUMNS ? left : COLUMNS;
+  int item = static_cast<int>(blockIdx.x);
+  Work next;
+  if (item < items) next.find(tiles, first_tile + item / weight_blocks), next.look_up(offsets, blobs);
+  for (; item < items; item += static_cast<int>(gridDim.x)) {
+    const int block = item % weight_blocks, first = next.first, columns = next.rows < COLUMNS ? next.rows : COLUMNS;
+    const u8* blob = global_bytes(next.blob);
+    const int later = item + static_cast<int>(gridDim.x);
     Incoming incoming;
     if (kDown) {
       incoming.begin(me, units, k, columns, [&](int column) { return first + column; });
@@ -454,12 +466,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
       incoming.begin(me, units, k, columns, [&](int column) { return load(pairs + first + column) / top; });
     }
     __syncthreads();   // the last item is done with shared memory
-    if (kDown)
-      for (int i = thread; i < columns; i += kThreads) pair_of.st(i, load(pairs + first + i));
 
     // Rows of the weights. A warp past the last takes that one again, and stores nothing.
     const u8* rows[FRAGMENTS][2];
-    const u8* blob = global_bytes(load(blobs + expert));
     const int own = me.warp * 8 * FRAGMENTS;   // features, or half the rows
     const int feature = block * kFeatures + own < ff ? block * kFeatures + own : ff - 8 * FRAGMENTS;
     const int row = kDown ? block * WEIGHT_ROWS + 2 * own : feature;
@@ -511,6 +520,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     start(0);
     incoming.land(stage_at(0));
 #endif
+    if (kDown)
+      for (int i = thread; i < columns; i += kThreads) pair_of.st(i, load(pairs + first + i));
+    if (later < items) next.find(tiles, first_tile + later / weight_blocks);
     for (int stage = 0; stage < stages; ++stage) {
 #if TIER >= 80
       cp_async_wait<STAGES - 2>();
@@ -551,12 +563,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 #if TIER >= 80
     cp_async_wait<0>();
 #endif
+    if (later < items) next.look_up(offsets, blobs);
     if constexpr (kDown) {
       finish_down(acc, me, pair_of, out, status, block * WEIGHT_ROWS, n, columns);
     } else {
-      if (trace != nullptr) write_trace(acc, me, trace, first, block * kFeatures, ff, columns);
-      __syncthreads();   // SwiGLU's results lie where the stages were
-      finish_gate_up(acc, me, activated, h, status, first, block * kFeatures, ff, columns);
+      __syncthreads();   // the sums lie where the stages were
+      finish_gate_up(acc, me, sums, h, trace, status, first, block * kFeatures, ff, columns);
     }
   }
 }

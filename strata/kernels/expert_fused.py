@@ -63,6 +63,8 @@ _MIN_BLOCKS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 1}
 _ONE_FRAGMENT = (("iq2_s", 80, 2),)
 #: Stages of activations in shared memory.
 _STAGES = {75: 2, 80: 4}
+#: Passes in which sums of gate and up go through shared memory.
+_PASSES = {75: 2, 80: 1}
 #: Values and bytes of a unit of activations, see include/activation.cuh.
 _UNIT_VALUES, _UNIT_BYTES = 64, 80
 #: Blocks of a launch on an executor that is no card.
@@ -77,7 +79,7 @@ _SIGNED_GRID, _SIGNS = ("iq3_xxs",), 16
 def shared_bytes(form: str, tier: int, shape: int) -> int:
     """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (64
     codes and two scales a column), on sm80 buffers of whole blocks of weights (in 16-byte pieces, in eight rows an odd
-    number each or one more), or, after them, h; for down a number for each column; the codebook."""
+    number each or one more), or, after them, sums of gate and up; for down a number for each column; the codebook."""
     weight_rows, columns = SHAPES[shape]
     stages = _STAGES[tier] * columns * _UNIT_BYTES
     if tier >= 80:
@@ -85,7 +87,7 @@ def shared_bytes(form: str, tier: int, shape: int) -> int:
         pieces = (chunk // FORMATS[form].values * FORMATS[form].nbytes + 29) // 16
         pieces += pieces % 4 == 0
         stages += buffers * weight_rows // 8 * (8 * pieces + (pieces % 2 == 0)) * 16
-    h, pairs = (0, columns * 4) if form in DOWN else (columns * (weight_rows // 2 + 4) * 4, 0)
+    h, pairs = (0, columns * 4) if form in DOWN else (columns // _PASSES[tier] * (weight_rows + 4) * 4, 0)
     return max(stages, h) + pairs + device_table(form).nbytes * (_SIGNS if form in _SIGNED_GRID else 1)
 
 
