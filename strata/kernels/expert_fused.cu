@@ -48,13 +48,18 @@ constexpr int kSkew = kRowBytes / 16 % 2 == 0 ? 16 : 0;
 constexpr int kGroupBytes = 8 * kRowBytes + kSkew;      // of eight rows
 constexpr int kWarpBytes = 2 * FRAGMENTS * kGroupBytes;
 constexpr int kWordsBytes = kStaged ? kBuffers * kWarps * kWarpBytes : 0;
+// Scales of a warp's rows in its chunk, where each lane can make those of a row: for each stage and row, the scales of
+// both parts and -kStartValue times them.
+constexpr bool kPrepared = kStaged && kScales == 1 && FRAGMENTS == 2;
+constexpr int kPreparedScales = kPrepared ? WEIGHT_ROWS * 4 * kChunk : 0;
 DEVICE int row_place(int row) { return row / 8 * kGroupBytes + row % 8 * kRowBytes + row % 8 / 4 * kSkew; }
 
 // Byte offsets of the arrays in shared memory. Sums of gate and up take the place of the stages once they are used up.
 struct Shape {
   static constexpr int x = 0;
   static constexpr int weights = x + STAGES * kStage;
-  static constexpr int stages = weights + kWordsBytes;
+  static constexpr int prepared = weights + kWordsBytes;
+  static constexpr int stages = prepared + 4 * kPreparedScales;
   static constexpr int sums = kDown ? 0 : kPassColumns * kSumsRow * 4;
   static constexpr int pairs = stages > sums ? stages : sums;
   static constexpr int grid = pairs + (kDown ? COLUMNS * 4 : 0);
@@ -239,7 +244,8 @@ struct Decoded {   // registers as m16n8k32 takes them
   u32 a[2][FRAGMENTS][4];
   float scale[2][FRAGMENTS][2][kScales];
   float back[2][FRAGMENTS][2];   // -kStartValue times the first scale
-  MEMBER void decode(const Raw& raw, int stage, int t, Shared<u32> grid, const Levels& levels) {
+  // prepared: the scales of the lane's first row in this stage, where kPrepared.
+  MEMBER void decode(const Raw& raw, int stage, int t, Shared<u32> grid, const Levels& levels, Shared<float> prepared) {
     const int s = first_part(stage);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
@@ -250,10 +256,35 @@ struct Decoded {   // registers as m16n8k32 takes them
           u32 codes[2];
           decode_fragment<FORMAT>(raw.part[i][m][r], kParts > 1 ? s + i : 0, t, grid, levels, codes, scale[i][m][r]);
           a[i][m][r] = codes[0], a[i][m][2 + r] = codes[1];
-          back[i][m][r] = __fmul_rn(-kStartValue, scale[i][m][r][0]);
+          if constexpr (kPrepared) {
+            const float4 both = prepared.template ld<float4>(4 * (kDown ? 16 * m + 8 * r : 8 * m + 8 * FRAGMENTS * r));
+            scale[i][m][r][0] = i ? both.y : both.x, back[i][m][r] = i ? both.w : both.z;
+          } else {
+            back[i][m][r] = __fmul_rn(-kStartValue, scale[i][m][r][0]);
+          }
         }
   }
 };
+
+// Scales of the lane's row of a chunk that has arrived. words: from that row's chunk on. left: stages from it on.
+DEVICE void prepare_scales(Shared<u8> words, Shared<float> prepared, int left, int lane) {
+  if constexpr (kPrepared) {
+    float4 two[kChunk];
+#pragma unroll
+    for (int stage = 0; stage < kChunk; ++stage) {
+      if (kDown && stage >= left) break;   // other rows are whole chunks
+      const auto at = [&](int, int fixed) { return words.template ld<u16>(fixed); };
+      const float low = part_scale<FORMAT>(at, 2 * stage), high = part_scale<FORMAT>(at, 2 * stage + 1);
+      two[stage] = {low, high, __fmul_rn(-kStartValue, low), __fmul_rn(-kStartValue, high)};
+    }
+#pragma unroll
+    for (int stage = 0; stage < kChunk; ++stage) {
+      if (kDown && stage >= left) break;
+      prepared.st(4 * (32 * stage + lane), two[stage]);
+    }
+    __syncwarp();
+  }
+}
 
 using Sums = float[FRAGMENTS][kTiles][4];
 
@@ -437,6 +468,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         i32* __restrict__ status, i64 down_at, i32 n, i32 ff, i32 top, i32 begin, i32 end) {
   const Shared<u8> staged = shared_array<u8>(Shape::x, STAGES * kStage);
   const Shared<u8> words = shared_array<u8>(Shape::weights, kWordsBytes);
+  const Shared<float> prepared = shared_array<float>(Shape::prepared, kPreparedScales);
   const Shared<float> sums = shared_array<float>(0, Shape::sums / 4);
   const Shared<i32> pair_of = shared_array<i32>(Shape::pairs, kDown ? COLUMNS : 0);
   const Shared<u32> grid = shared_array<u32>(Shape::grid, kGrid);
@@ -479,6 +511,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     weights.begin(lane, first_row, apart, kDown ? blob + down_at + static_cast<i64>(n) * row_bytes : blob, row_bytes);
     const int lowest = kept(static_cast<int>(reinterpret_cast<u64>(first_row)) + me.g * row_bytes);
     const int words_base = kept(row_place(me.g));
+    // The lane's row where each lane has one.
+    const int own_base = row_place(lane), lowest_own = static_cast<int>(reinterpret_cast<u64>(first_row)) + (lane & 7) * row_bytes;
+    const Shared<float> prepared_own = prepared.part(me.warp * (kPreparedScales / kWarps), kPreparedScales / kWarps);
     const auto buffer_at = [&](int chunk) { return (chunk % kBuffers * kWarps + me.warp) * kWarpBytes; };
     // The first stage of a chunk starts another. Rows of down may end in the middle of their last.
     const auto bring = [&](int stage) {
@@ -528,23 +563,26 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
       cp_async_wait<STAGES - 2>();
 #endif
       __syncthreads();   // this stage has arrived, and everybody is done with the one before
-#if TIER >= 80
-      bring(stage + STAGES);   // arrives with that stage at the latest
-#endif
-      start(stage + STAGES - 1);
       const Shared<u8> codes_here = rest(staged, STAGES * kStage, stage % STAGES * kStage + code_at);
       const Shared<u8> scales_here = rest(staged, STAGES * kStage, stage % STAGES * kStage + scale_at);
       Operands x;   // sm80 loads those of the next tiles before it multiplies; sm75 has no registers for that
-      if (TIER >= 80) x.load(codes_here, scales_here, 0);
       Decoded w;
 #if TIER >= 80
-      const int chunk = stage / kChunk;
+      // Loads first: copies start while they are under way.
+      const int chunk = stage / kChunk, buffer = buffer_at(chunk);
+      const int raw_at = words_base + buffer + ((lowest + chunk * kChunkBytes) & 14);
       Raw raw;
-      const int raw_at = words_base + buffer_at(chunk) + ((lowest + chunk * kChunkBytes) & 14);
       raw.fetch(rest(words, kWordsBytes, raw_at), kWordsBytes - raw_at, stage, me.t);
-      w.decode(raw, stage, me.t, grid, levels);
+      x.load(codes_here, scales_here, 0);
+      if (kPrepared && stage % kChunk == 0)
+        prepare_scales(rest(words, kWordsBytes, own_base + buffer + ((lowest_own + chunk * kChunkBytes) & 14)), prepared_own,
+                       stages - stage, lane);
+      bring(stage + STAGES);   // arrives with that stage at the latest
+      start(stage + STAGES - 1);
+      w.decode(raw, stage, me.t, grid, levels, kPrepared ? rest(prepared_own, kPreparedScales / kWarps, stage % kChunk * 128 + 4 * me.g) : prepared);
 #else
-      w.decode(raw, stage, me.t, grid, levels);
+      start(stage + STAGES - 1);
+      w.decode(raw, stage, me.t, grid, levels, prepared);
       if (stage + 1 < stages) raw.fetch(rows, stage + 1, me.t);
 #endif
 #pragma unroll

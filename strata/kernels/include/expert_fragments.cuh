@@ -9,6 +9,23 @@
 
 #include "expert_formats.cuh"
 
+// The scale of values 32p .. of a row, one for all of them: `at` as in fetch_fragment, of the row.
+template <int TYPE, class At>
+DEVICE float part_scale(const At& at, int p) {
+  if constexpr (Blocks<TYPE>::values < 256) {
+    return half_value(at(0, 32 * p / Blocks<TYPE>::values * Blocks<TYPE>::bytes));
+  } else if constexpr (TYPE == TYPE_IQ3_XXS || TYPE == TYPE_IQ2_XXS) {
+    const int top = TYPE == TYPE_IQ3_XXS ? at(0, 68 + 4 * p) : at(0, 8 + 8 * p);
+    return __fmul_rn(__int2float_rn(top >> 11 | 1), scaled(at(0, 0), TYPE == TYPE_IQ3_XXS ? 0.25f : 0.125f));
+  } else if constexpr (TYPE == TYPE_IQ3_S) {
+    return scaled(at(0, 0), __int2float_rn(2 * (at(0, 106 + p / 4 * 2) >> 4 * (p % 4) & 15) + 1));
+  } else {
+    static_assert(TYPE == TYPE_IQ4_XS, "no such format, or one with more scales or fewer values");
+    const int low = at(0, 4 + p / 4 * 2) >> 4 * (p % 4) & 15, high = at(0, 2) >> 2 * p & 3;
+    return scaled(at(0, 0), __int2float_rn((low | high << 4) - 32));
+  }
+}
+
 // A value that the compiler keeps in a register instead of making it again where it is used.
 DEVICE int kept(int x) {
 #ifndef STRATA_LANES
