@@ -258,7 +258,7 @@ struct Decoded {   // registers as m16n8k32 takes them
           a[i][m][r] = codes[0], a[i][m][2 + r] = codes[1];
           if constexpr (kPrepared) {
             const float4 both = prepared.template ld<float4>(4 * (kDown ? 16 * m + 8 * r : 8 * m + 8 * FRAGMENTS * r));
-            scale[i][m][r][0] = i ? both.y : both.x, back[i][m][r] = i ? both.w : both.z;
+            scale[i][m][r][0] = i ? both.z : both.x, back[i][m][r] = i ? both.w : both.y;
           } else {
             back[i][m][r] = __fmul_rn(-kStartValue, scale[i][m][r][0]);
           }
@@ -275,7 +275,7 @@ DEVICE void prepare_scales(Shared<u8> words, Shared<float> prepared, int left, i
       if (kDown && stage >= left) break;   // other rows are whole chunks
       const auto at = [&](int, int fixed) { return words.template ld<u16>(fixed); };
       const float low = part_scale<FORMAT>(at, 2 * stage), high = part_scale<FORMAT>(at, 2 * stage + 1);
-      two[stage] = {low, high, __fmul_rn(-kStartValue, low), __fmul_rn(-kStartValue, high)};
+      two[stage] = {low, __fmul_rn(-kStartValue, low), high, __fmul_rn(-kStartValue, high)};
     }
 #pragma unroll
     for (int stage = 0; stage < kChunk; ++stage) {
