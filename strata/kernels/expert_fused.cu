@@ -50,7 +50,7 @@ constexpr int kWarpBytes = 2 * FRAGMENTS * kGroupBytes;
 constexpr int kWordsBytes = kStaged ? kBuffers * kWarps * kWarpBytes : 0;
 // Scales of a warp's rows in its chunk, where each lane can make those of a row: for each stage and row, the scales of
 // both parts and -kStartValue times them.
-constexpr bool kPrepared = kStaged && kScales == 1 && FRAGMENTS == 2;
+constexpr bool kPrepared = false;
 constexpr int kPreparedScales = kPrepared ? WEIGHT_ROWS * 4 * kChunk : 0;
 DEVICE int row_place(int row) { return row / 8 * kGroupBytes + row % 8 * kRowBytes + row % 8 / 4 * kSkew; }
 
@@ -431,7 +431,7 @@ DEVICE void finish_down(const Sums& acc, const Place& me, Shared<i32> pairs, flo
     for (int c = 0; c < 2; ++c) {
       const int column = 8 * j + 2 * me.t + c;
       if (column >= columns) continue;
-      float* here = mine + static_cast<i64>(pairs.ld(column)) * n;
+      float* here = mine + static_cast<u64>(static_cast<u32>(pairs.ld(column))) * static_cast<u32>(n);
 #pragma unroll
       for (int i = 0; i < 2 * FRAGMENTS; ++i) {
         const float v = acc[i / 2][j][2 * (i % 2) + c];
@@ -498,6 +498,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
       incoming.begin(me, units, k, columns, [&](int column) { return load(pairs + first + column) / top; });
     }
     __syncthreads();   // the last item is done with shared memory
+    if (kDown)
+      for (int i = thread; i < columns; i += kThreads) pair_of.st(i, load(pairs + first + i));
 
     // Rows of the weights. A warp past the last takes that one again, and stores nothing.
     const u8* rows[FRAGMENTS][2];
@@ -555,8 +557,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     start(0);
     incoming.land(stage_at(0));
 #endif
-    if (kDown)
-      for (int i = thread; i < columns; i += kThreads) pair_of.st(i, load(pairs + first + i));
     if (later < items) next.find(tiles, first_tile + later / weight_blocks);
     for (int stage = 0; stage < stages; ++stage) {
 #if TIER >= 80

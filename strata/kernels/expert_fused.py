@@ -87,8 +87,6 @@ def shared_bytes(form: str, tier: int, shape: int) -> int:
         pieces = (chunk // FORMATS[form].values * FORMATS[form].nbytes + 29) // 16
         pieces += pieces % 4 == 0
         stages += buffers * weight_rows // 8 * (8 * pieces + (pieces % 2 == 0)) * 16
-        if FORMATS[form].scales == 1 and fragments_and_blocks(form, tier, shape)[0] == 2:
-            stages += 8 * weight_rows * chunk // BLOCK
     h, pairs = (0, columns * 4) if form in DOWN else (columns // _PASSES[tier] * (weight_rows + 4) * 4, 0)
     return max(stages, h) + pairs + device_table(form).nbytes * (_SIGNS if form in _SIGNED_GRID else 1)
 

@@ -31,7 +31,7 @@ template <int N>
 DEVICE void activation_scales(const u32 (&largest)[N], ActivationScale (&scale)[N]) {
   bool usual = true;
 #pragma unroll
-  for (int i = 0; i < N; ++i) usual = usual && usual_operand(bits_to_float(largest[i]));
+  for (int i = 0; i < N; ++i) usual &= usual_operand(bits_to_float(largest[i]));
   if (usual) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
