@@ -67,6 +67,8 @@ _STAGES = {75: 2, 80: 4}
 _PASSES = {75: 2, 80: 1}
 #: Values and bytes of a unit of activations, see include/activation.cuh.
 _UNIT_VALUES, _UNIT_BYTES = 64, 80
+#: Bytes of them that 32-bit numbers of 16-byte pieces reach.
+_MOST_UNITS = 16 << 32
 #: Blocks of a launch on an executor that is no card.
 _LANES_BLOCKS = 4
 #: Formats whose activations lie in PAIRED order, see include/expert_fragments.cuh.
@@ -326,6 +328,9 @@ def prepare(
     if any(each not in SHAPES for each in both):
         raise StrataError(f"work shape {shape}: expected one of {', '.join(map(str, SHAPES))}")
     n, ff = experts.geometry.n, experts.geometry.ff
+    units = max(tokens * n, pairs * ff) // _UNIT_VALUES * _UNIT_BYTES
+    if units > _MOST_UNITS:
+        raise StrataError(f"{units} bytes of int8 activations, expected at most {_MOST_UNITS}: fewer tokens at a time")
 
     def work(size: Sequence[int], dtype: type, name: str) -> Buffer:
         return executor.empty(size, dtype, poison=POISON_WORKSPACE, name=name)
