@@ -79,8 +79,8 @@ _SIGNED_GRID, _SIGNS = ("iq3_xxs",), 16
 
 
 def shared_bytes(form: str, tier: int, shape: int) -> int:
-    """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (64
-    codes and two scales a column), on sm80 buffers of whole blocks of weights (in 16-byte pieces, in eight rows an odd
+    """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (a unit
+    a column), on sm80 buffers of whole blocks of weights (in 16-byte pieces, in eight rows an odd
     number each or one more), or, after them, sums of gate and up; for down a number for each column; the codebook."""
     weight_rows, columns = SHAPES[shape]
     stages = _STAGES[tier] * columns * _UNIT_BYTES
