@@ -33,7 +33,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from validation.reference.experts import BLOCK, LARGEST, Array, Codes, Weights, swiglu64, weights
+from validation.reference.experts import BLOCK, LARGEST, Codes, Weights, swiglu64, weights
+from validation.reference.fma import Array
 
 U = 2.0**-24
 #: Unit roundoff of FP64.

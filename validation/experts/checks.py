@@ -17,7 +17,8 @@ from validation.experts.inputs import Inputs
 from validation.experts.operation import Grouping, Outcome
 from validation.experts.recipes import Values, Weights, find
 from validation.probes import self_check
-from validation.reference.experts import NAN, Codes
+from validation.reference.experts import Codes
+from validation.reference.fma import NAN
 from validation.verdict import Check, Verdict, holds, identical, within
 
 AXES = ("token", "rank", "column")

@@ -1,0 +1,81 @@
+"""float32 a * b + c rounded once, which NumPy does not have, made of float64.
+
+In float64 the product is exact and the sum rounded once; a second rounding to float32 goes wrong only where that sum
+lies half way between two float32, or among the subnormals, where the grid is another: those are done by `fma32`.
+Sums of many terms keep their memory from term to term: fresh memory for each takes longer than the arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from validation.exp2 import fma32
+
+Array = np.ndarray[Any, Any]
+
+#: The bits that a computed NaN has on a card.
+NAN = np.uint32(0x7FFFFFFF)
+#: Of a float64 half way between two float32 the low 29 bits are 1 and then zeros; moved to the top they are this.
+_HALF_WAY = np.iinfo(np.int64).min
+_TO_THE_TOP = 64 - 29
+_SMALLEST_NORMAL = 2.0**-126
+#: Exponent of the smallest float32, and of the last bit of a float32 whose exponent field is 0.
+_SMALLEST = -149
+_FIELD, _FRACTION = 23, -150
+
+
+def canonical(x: Array) -> Array:
+    """float32 with every NaN given the bits that arithmetic gives it on a card."""
+    return np.where(np.isnan(x), NAN.view(np.float32), x)
+
+
+def fma(a: Array, b: Array, c: Array) -> Array:
+    """float32 a * b + c rounded once to nearest even, with infinities and NaN (7fffffff)."""
+    out = np.empty(np.broadcast_shapes(a.shape, b.shape, c.shape), np.float32)
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        Fma(out.shape)(a, b, c, out)
+        return canonical(out)
+
+
+class Fma:
+    """fma of float32 arrays that broadcast to one shape, in memory of its own. Which NaN a NaN is, is not defined.
+
+    gridded: whether every product and every addend is known to be a multiple of 2**-149, so that a sum below the normal
+    range is exact and not looked for. Underflow, overflow and NaN make NumPy warn, unless the caller ignores that.
+    """
+
+    def __init__(self, shape: tuple[int, ...], gridded: bool = False) -> None:
+        self._total, self._low, self._gridded = np.empty(shape), np.empty(shape, np.int64), gridded
+
+    def __call__(self, a: Array, b: Array, c: Array, out: Array) -> None:
+        """out = a * b + c; `out` may be one of them."""
+        total, low = self._total, self._low
+        np.multiply(a, b, out=total, dtype=np.float64)
+        np.add(total, c, out=total)
+        np.left_shift(total.view(np.int64), _TO_THE_TOP, out=low)
+        doubtful = low == _HALF_WAY if low.size and low.min() == _HALF_WAY else None
+        if not self._gridded:
+            small = (np.abs(total) < _SMALLEST_NORMAL) & (total != 0)
+            doubtful = small if doubtful is None else doubtful | small
+        fixed = None
+        if doubtful is not None:
+            a, b, c = np.broadcast_arrays(a, b, c)
+            fixed = fma32(a[doubtful], b[doubtful], c[doubtful])
+        np.copyto(out, total, casting="same_kind")
+        if fixed is not None:
+            out[doubtful] = fixed
+
+
+def unit(x: Array) -> int:
+    """The largest exponent e for which all finite float32 of `x` are known, by their exponents, to be multiples of
+    2**e; that of the smallest float32 where there are none but zeros."""
+    bits = np.ascontiguousarray(x).view(np.uint32) & np.uint32(0x7FFFFFFF)
+    live = bits[(bits != 0) & (bits < np.uint32(0x7F800000))]
+    return max(int(live.min()) >> _FIELD, 1) + _FRACTION if live.size else _SMALLEST
+
+
+def gridded(x: Array, y: Array) -> bool:
+    """Whether products of finite multiples of `x` and of `y` by integers are multiples of 2**-149."""
+    return unit(x) + unit(y) >= _SMALLEST
