@@ -11,7 +11,7 @@ import numpy as np
 from validation.bounds import expert_decode as decode_bounds
 from validation.bounds import experts as bounds
 from validation.bounds.experts import Allowed, Bounded
-from validation.experts.inputs import Inputs
+from validation.experts.inputs import Inputs, Matrices
 from validation.reference import expert_decode as decode
 from validation.reference import expert_mmq as mmq
 from validation.reference import experts as fused
@@ -23,16 +23,23 @@ Three = tuple[Any, Any, Any]
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """matrices: of one expert; quantise: float32 rows to codes; expert: the bits of its three matrices on quantised
-    tokens; product: FP64 of a matrix and codes, with its bound; codes: what values with errors may be quantised to.
-    whole: whether the rounded model of `bounds.experts.path` bounds the path as a whole."""
+    """quantise: float32 rows to codes; expert: the bits of its three matrices on quantised tokens; product: FP64 of a
+    matrix and codes, with its bound; codes: what values with errors may be quantised to; decode: its own way to read
+    an expert, None for that of the formats. whole: whether the rounded model of `bounds.experts.path` bounds the path
+    as a whole."""
 
     quantise: Callable[[np.ndarray], Codes]
     expert: Callable[[Any, Any, Any, Codes], Rows]
     product: Callable[[Any, Codes], Bounded]
     codes: Callable[[Bounded], Allowed] = bounds.codes
-    matrices: Callable[[Inputs, int], Three] = Inputs.matrices
+    decode: Callable[[Inputs, int], Three] | None = None
     whole: bool = True
+
+    def matrices(self, inputs: Inputs, expert: int, made: Matrices | None = None) -> Three:
+        """Those of one expert. made: as the formats decode them, where that was done."""
+        if self.decode is not None:
+            return self.decode(inputs, expert)
+        return inputs.matrices(expert) if made is None else made
 
 
 def _decode_matrices(inputs: Inputs, expert: int) -> Three:

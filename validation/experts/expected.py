@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -14,10 +14,12 @@ from validation.bounds.experts import Allowed, Bounded
 from validation.experts.arithmetic import Arithmetic
 from validation.experts.inputs import Inputs
 from validation.reference import experts as reference
-from validation.reference.experts import BLOCK, Codes
+from validation.reference.experts import BLOCK, Codes, Rows
 
 #: Pairs of one expert that are computed together: the FP64 sums of a block for these fit the caches.
 _TOGETHER = 128
+#: Threads at most: each holds an expert in FP64, about 100 MB at the model's size.
+_MOST_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -44,20 +46,53 @@ class Model:
     unrounded: np.ndarray
 
 
-def groups(inputs: Inputs, pairs: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+class Sheet:
+    """Exact bits of `count` pairs, written part by part."""
+
+    def __init__(self, inputs: Inputs, count: int) -> None:
+        n, ff = inputs.n, inputs.ff
+        self._gate, self._up = np.empty((count, ff), np.float32), np.empty((count, ff), np.float32)
+        self._out = np.empty((count, n), np.float32)
+        self._q, self._scale = np.empty((count, ff), np.int8), np.empty((count, ff // BLOCK), np.float32)
+        self._lost: list[int] = []
+
+    def write(self, places: np.ndarray, rows: Rows) -> None:
+        """Rows of the pairs at some places."""
+        self._gate[places], self._up[places], self._out[places] = rows.gate, rows.up, rows.out
+        self._q[places], self._scale[places] = rows.h.q, rows.h.scale
+        self._lost.append(rows.h.lost)
+
+    def codes(self, places: np.ndarray) -> Codes:
+        """Those of h."""
+        return Codes(self._q[places], self._scale[places])
+
+    def bits(self, pairs: np.ndarray, lost_x: int) -> Bits:
+        """All of them, once each was written."""
+        return Bits(pairs, self._gate, self._up, Codes(self._q, self._scale, sum(self._lost)), self._out, lost_x)
+
+
+def by_expert(named: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """Experts, and the places of those in `named` that are theirs, in order."""
+    order = np.argsort(named, kind="stable")
+    experts, first = np.unique(named[order], return_index=True)
+    return list(zip(experts.tolist(), np.split(order, first[1:]), strict=True)) if len(named) else []
+
+
+def parts(places: np.ndarray) -> Iterator[np.ndarray]:
+    """At most _TOGETHER at once."""
+    for first in range(0, len(places), _TOGETHER):
+        yield places[first : first + _TOGETHER]
+
+
+def groups(inputs: Inputs, pairs: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """Experts and the places in `pairs` of those that name them, at most _TOGETHER at once."""
     named = inputs.ids.reshape(-1)[pairs]
-    order = np.argsort(named, kind="stable")
-    for expert in np.unique(named).tolist():
-        own = order[np.searchsorted(named[order], expert) : np.searchsorted(named[order], expert, "right")]
-        for first in range(0, len(own), _TOGETHER):
-            yield expert, own[first : first + _TOGETHER]
+    return [(expert, part) for expert, own in by_expert(named) for part in parts(own)]
 
 
-def _each(inputs: Inputs, pairs: np.ndarray, work: Callable[[int, np.ndarray], None]) -> None:
-    """Call work(expert, places) for every group; on all cores where there is much to do."""
-    todo = list(groups(inputs, pairs))
-    threads = min(os.cpu_count() or 1, len(todo))
+def each(todo: Sequence[tuple[int, np.ndarray]], work: Callable[[int, np.ndarray], None]) -> None:
+    """Call work(expert, places) for all of them; on several cores where there is much to do."""
+    threads = min(os.cpu_count() or 1, _MOST_THREADS, len(todo))
     if threads <= 1:
         for one in todo:
             work(*one)
@@ -68,22 +103,15 @@ def _each(inputs: Inputs, pairs: np.ndarray, work: Callable[[int, np.ndarray], N
 
 def bits(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Bits:
     """The exact bits of `pairs`."""
-    count, n, ff = len(pairs), inputs.n, inputs.ff
-    codes = arithmetic.quantise(inputs.x)
-    gate, up = np.empty((count, ff), np.float32), np.empty((count, ff), np.float32)
-    out = np.empty((count, n), np.float32)
-    q, scale = np.empty((count, ff), np.int8), np.empty((count, ff // BLOCK), np.float32)
-    lost: list[int] = []
+    codes, sheet = arithmetic.quantise(inputs.x), Sheet(inputs, len(pairs))
 
     def work(expert: int, places: np.ndarray) -> None:
         token = pairs[places] // inputs.top
-        rows = arithmetic.expert(*arithmetic.matrices(inputs, expert), Codes(codes.q[token], codes.scale[token]))
-        gate[places], up[places], out[places] = rows.gate, rows.up, rows.out
-        q[places], scale[places] = rows.h.q, rows.h.scale
-        lost.append(rows.h.lost)
+        matrices = arithmetic.matrices(inputs, expert)
+        sheet.write(places, arithmetic.expert(*matrices, Codes(codes.q[token], codes.scale[token])))
 
-    _each(inputs, pairs, work)
-    return Bits(pairs, gate, up, Codes(q, scale, sum(lost)), out, codes.lost)
+    each(groups(inputs, pairs), work)
+    return sheet.bits(pairs, codes.lost)
 
 
 def model(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Model:
@@ -99,7 +127,7 @@ def model(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Model:
         value[places], bound[places] = whole.value, whole.bound
         free[places] = reference.unrounded(*made, inputs.x[token])
 
-    _each(inputs, pairs, work)
+    each(groups(inputs, pairs), work)
     return Model(pairs, Bounded(value, bound), free)
 
 
@@ -132,6 +160,6 @@ def steps(
             held = arithmetic.product(matrix, of)
             sides[name][0][places], sides[name][1][places] = held.value, held.bound
 
-    _each(inputs, pairs, work)
+    each(groups(inputs, pairs), work)
     allowed = arithmetic.codes(bounds.swiglu(gate.astype(np.float64), up.astype(np.float64)))
     return Steps(pairs, Bounded(*sides["gate"]), Bounded(*sides["up"]), allowed, Bounded(*sides["down"]))

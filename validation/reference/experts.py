@@ -20,15 +20,18 @@ Dots are formed by a float32 matrix product, which is exact: every partial sum i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from validation.exp2 import exp2
-from validation.reference.fma import NAN, Array, Fma, canonical, gridded
+from validation.reference.fma import NAN, Array, Fma, canonical, exact, gridded
 
 #: Values that share an activation scale, and the largest code.
 BLOCK = 32
 LARGEST = 127
+#: Sizes of two dots of 16 products of codes, with room for what rounding one of them adds.
+TWO_DOTS = BLOCK * 128 * LARGEST + 1
 #: -log2(e), rounded to float32.
 NEGATIVE_LOG2_E = np.float32(-1.4426950408889634)
 
@@ -44,7 +47,10 @@ class Codes:
 
 @dataclass(frozen=True)
 class Weights:
-    """A matrix of blocks, decoded. q: int8 [rows, k]; scale: float32 [rows, k / 32 * (1 or 2)]."""
+    """A matrix of blocks, decoded. q: int8 [rows, k]; scale: float32 [rows, k / 32 * (1 or 2)].
+
+    What is made of these is kept while the matrix is: of a large one 20 times its bytes, so drop it after use.
+    """
 
     q: Array
     scale: Array
@@ -53,6 +59,21 @@ class Weights:
     def per_block(self) -> int:
         """Scales of 32 values: 1 or 2."""
         return int(self.scale.shape[1] * BLOCK // self.q.shape[1])
+
+    @cached_property
+    def columns(self) -> Array:
+        """float32 [k / width, width, rows]: codes, by the values that share a scale."""
+        return columns(self.q, BLOCK // self.per_block)
+
+    @cached_property
+    def exact(self) -> Array:
+        """float64 [rows, k]: what the blocks stand for, exactly."""
+        return self.q.astype(np.float64) * np.repeat(self.scale.astype(np.float64), BLOCK // self.per_block, axis=1)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """float64 [rows, k]: magnitudes of these."""
+        return np.abs(self.exact)
 
 
 @dataclass(frozen=True)
@@ -82,18 +103,20 @@ def quantise(x: Array) -> Codes:
     return Codes(codes.astype(np.int8).reshape(x.shape), scale, int(lost.sum()))
 
 
-def blocks(w: Array, x: Array, width: int) -> tuple[Array, Array]:
-    """float32 [k / width, rows of x, width] and [k / width, width, rows of w]: codes whose matrix products are the
-    exact integer dot products of every `width` codes."""
-    left = x.reshape(len(x), -1, width).transpose(1, 0, 2).astype(np.float32)
-    right = w.reshape(len(w), -1, width).transpose(1, 2, 0).astype(np.float32)
-    return left, right
+def columns(w: Array, width: int) -> Array:
+    """float32 [k / width, width, rows]: int8 codes [rows, k] by every `width` of K."""
+    return w.reshape(len(w), -1, width).transpose(1, 2, 0).astype(np.float32)
+
+
+def lines(x: Array, width: int) -> Array:
+    """float32 [k / width, rows, width]: int8 codes [rows, k] by every `width` of K. Matrix products of these with
+    `columns` are exact integers."""
+    return x.reshape(len(x), -1, width).transpose(1, 0, 2).astype(np.float32)
 
 
 def dots(w: Array, x: Array, width: int) -> Array:
     """float32 [k / width, rows of x, rows of w]: the exact integer dot products of every `width` codes."""
-    left, right = blocks(w, x, width)
-    return np.asarray(left @ right)
+    return np.asarray(lines(x, width) @ columns(w, width))
 
 
 def scaled(scale: Array, dot: Array, out: Array | None = None) -> Array:
@@ -104,10 +127,10 @@ def scaled(scale: Array, dot: Array, out: Array | None = None) -> Array:
 
 def product(w: Weights, x: Codes) -> Array:
     """float32 [rows of x, rows of w]: the bits of the product."""
-    left, right = blocks(w.q, x.q, BLOCK // w.per_block)
+    left, right = lines(x.q, BLOCK // w.per_block), w.columns
     acc, dot, inner = (np.zeros((len(x.q), len(w.q)), np.float32) for _ in range(3))
-    # Multiples of the units of both scales; those of a weight's scale times an integer always are.
-    add, inside = Fma(acc.shape, gridded(w.scale, x.scale)), Fma(acc.shape, True)
+    # Multiples of the units of both scales; those of a weight's scale times an integer always are, and often exact.
+    add, inside = Fma(acc.shape, gridded(w.scale, x.scale)), Fma(acc.shape, True, exact(w.scale, TWO_DOTS))
     scales = np.ascontiguousarray(w.scale.T)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         for block in range(x.q.shape[1] // BLOCK):
@@ -141,14 +164,9 @@ def values(codes: Codes) -> Array:
         return np.asarray(codes.q.astype(np.float64) * np.repeat(codes.scale.astype(np.float64), BLOCK, axis=1))
 
 
-def weights(w: Weights) -> Array:
-    """float64 [rows, k]: what the blocks stand for, exactly."""
-    return w.q.astype(np.float64) * np.repeat(w.scale.astype(np.float64), BLOCK // w.per_block, axis=1)
-
-
 def product64(w: Weights, x: Array) -> Array:
     """float64 [rows of x, rows of w]: x [rows, k] float64 times the weights."""
-    return np.asarray(x @ weights(w).T)
+    return np.asarray(x @ w.exact.T)
 
 
 def swiglu64(gate: Array, up: Array) -> Array:

@@ -24,6 +24,9 @@ _SMALLEST_NORMAL = 2.0**-126
 #: Exponent of the smallest float32, and of the last bit of a float32 whose exponent field is 0.
 _SMALLEST = -149
 _FIELD, _FRACTION = 23, -150
+_MANTISSA = np.uint32((1 << _FIELD) - 1)
+#: Bits of a float64.
+_FLOAT64 = 53
 
 
 def canonical(x: Array) -> Array:
@@ -43,17 +46,22 @@ class Fma:
     """fma of float32 arrays that broadcast to one shape, in memory of its own. Which NaN a NaN is, is not defined.
 
     gridded: whether every product and every addend is known to be a multiple of 2**-149, so that a sum below the normal
-    range is exact and not looked for. Underflow, overflow and NaN make NumPy warn, unless the caller ignores that.
+    range is exact and not looked for; exact: whether every sum is known to be exact in float64 besides, so that nothing
+    is. Underflow, overflow and NaN make NumPy warn, unless the caller ignores that.
     """
 
-    def __init__(self, shape: tuple[int, ...], gridded: bool = False) -> None:
-        self._total, self._low, self._gridded = np.empty(shape), np.empty(shape, np.int64), gridded
+    def __init__(self, shape: tuple[int, ...], gridded: bool = False, exact: bool = False) -> None:
+        self._total, self._low = np.empty(shape), np.empty(shape, np.int64)
+        self._gridded, self._exact = gridded, exact
 
     def __call__(self, a: Array, b: Array, c: Array, out: Array) -> None:
         """out = a * b + c; `out` may be one of them."""
         total, low = self._total, self._low
         np.multiply(a, b, out=total, dtype=np.float64)
         np.add(total, c, out=total)
+        if self._exact:
+            np.copyto(out, total, casting="same_kind")
+            return
         np.left_shift(total.view(np.int64), _TO_THE_TOP, out=low)
         doubtful = low == _HALF_WAY if low.size and low.min() == _HALF_WAY else None
         if not self._gridded:
@@ -68,14 +76,26 @@ class Fma:
             out[doubtful] = fixed
 
 
-def unit(x: Array) -> int:
-    """The largest exponent e for which all finite float32 of `x` are known, by their exponents, to be multiples of
-    2**e; that of the smallest float32 where there are none but zeros."""
+def units(x: Array) -> tuple[int, int]:
+    """The largest e for which all finite float32 of `x` are multiples of 2**e, and the smallest t for which all are
+    below 2**t in size; of zeros alone, those of the smallest float32."""
     bits = np.ascontiguousarray(x).view(np.uint32) & np.uint32(0x7FFFFFFF)
     live = bits[(bits != 0) & (bits < np.uint32(0x7F800000))]
-    return max(int(live.min()) >> _FIELD, 1) + _FRACTION if live.size else _SMALLEST
+    if not live.size:
+        return _SMALLEST, _SMALLEST + 1
+    field = np.maximum(live >> _FIELD, 1).astype(np.int64)
+    whole = np.where(live >> _FIELD, live & _MANTISSA | _MANTISSA + 1, live).astype(np.int64)
+    last = np.bitwise_count((whole & -whole) - 1)  # zeros below the last bit
+    return int((field + last).min()) + _FRACTION, int(field.max()) + _FRACTION + _FIELD + 1
 
 
 def gridded(x: Array, y: Array) -> bool:
     """Whether products of finite multiples of `x` and of `y` by integers are multiples of 2**-149."""
-    return unit(x) + unit(y) >= _SMALLEST
+    return units(x)[0] + units(y)[0] >= _SMALLEST
+
+
+def exact(x: Array, most: int) -> bool:
+    """Whether sums of finite `x` times integers are exact in float64, where the integers of a sum add up to `most` in
+    size."""
+    last, size = units(x)
+    return size + most.bit_length() - last <= _FLOAT64

@@ -5,12 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.validation.reference.rounding import rounded
-from validation.reference.fma import NAN, Fma, fma, gridded, unit
+from validation.reference.fma import NAN, Fma, exact, fma, gridded, units
 
 BITS = st.integers(0, (1 << 32) - 1)
 
@@ -83,17 +82,44 @@ def test_sums_of_multiples_of_the_smallest_float32_are_rounded_once(a: int, b: i
     assert out[0] == rounded(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)))
 
 
-@pytest.mark.parametrize("exponent", [-149, -126, -30, 0, 100])
-def test_the_unit_of_numbers_is_the_last_bit_of_the_smallest(exponent: int) -> None:
-    x = np.array([0.0, power(exponent), -3 * power(exponent), np.inf, np.nan, -0.0], np.float32)
-    assert unit(x) == max(exponent - 23, -149)
-    assert unit(np.zeros(3, np.float32)) == -149
+@settings(max_examples=300)
+@given(st.lists(BITS.filter(lambda bits: bits & 0x7F800000 != 0x7F800000), min_size=1, max_size=4))
+def test_units_are_of_the_last_bit_and_of_the_largest(bits: list[int]) -> None:
+    x = np.array([*bits, 0x7F800000, 0x7FC00000, 0], np.uint32).view(np.float32)
+    live = [abs(Fraction(float(v))) for v in x[: len(bits)] if v]
+    last, size = units(x)
+    if not live:
+        assert (last, size) == (-149, -148)
+        return
+    multiples = [v / Fraction(2) ** last for v in live]
+    assert all(v.denominator == 1 for v in multiples)
+    assert any(v.numerator % 2 for v in multiples)
+    assert Fraction(2) ** (size - 24) <= max(live) < Fraction(2) ** size
 
 
 def test_gridded_products_end_where_float32_does() -> None:
-    x = np.array([power(-60), power(3)])  # multiples of 2**-83
-    assert gridded(x, np.array([power(-66 + 23)]))
-    assert not gridded(x, np.array([power(-67 + 23)]))
+    x = np.array([power(-60), power(3)])
+    assert gridded(x, np.array([power(-89)]))
+    assert not gridded(x, np.array([power(-90)]))
+
+
+def test_sums_are_exact_up_to_the_bits_of_float64() -> None:
+    """Below 1 and multiples of 2**-50: times 7 they take 53 bits."""
+    x = np.array([1 - 2.0**-24, 2.0**-50, np.inf], np.float32)
+    assert exact(x, 7)
+    assert not exact(x, 8)
+    assert not exact(x, 1 << 53)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(-(1 << 16), 1 << 16), min_size=3, max_size=3), st.integers(-40, 40))
+def test_an_exact_sum_is_rounded_once(parts: list[int], exponent: int) -> None:
+    a, c = (np.array([np.ldexp(float(part), exponent)], np.float32) for part in parts[:2])
+    b = np.array([parts[2]], np.float32)
+    assert exact(np.concatenate([a, c]), (1 << 16) + 1)
+    out = np.empty(1, np.float32)
+    Fma((1,), True, True)(a, b, c, out)
+    assert out[0] == fma(a, b, c)[0]
 
 
 def test_below_the_grid_a_sum_of_subnormals_is_looked_for() -> None:

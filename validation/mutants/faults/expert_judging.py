@@ -278,8 +278,8 @@ _NUMBERS = (
     _tested(
         "product-bound-too-small",
         BOUNDS,
-        "rounding += np.abs(term) + np.abs(total)",
-        "rounding += np.abs(total) / 64",
+        "            rounding += term\n",
+        "            rounding += other / 64\n",
         "Bounds of products leave out most roundings.",
         _BOUNDS,
     ),
