@@ -14,9 +14,10 @@ from strata.executors.base import Executor, StrataError
 from strata.kernels.paths import PATHS, Path
 from validation.attention_case import Memo
 from validation.bounds import published_experts as published
-from validation.experts import checks, known, promises
+from validation.experts import checks, fronts, known, promises
 from validation.experts import inputs as made
 from validation.experts.case import ExpertCase
+from validation.experts.fronts import Fronts
 from validation.experts.inputs import Inputs
 from validation.experts.known import Known
 from validation.experts.operation import ExpertOperation, Outcome, Shape
@@ -64,10 +65,16 @@ def run(
     with found.timed("bits"):
         pairs, whole = modelled(case, data, settings.predict == "all")
         arithmetics = [operation.arithmetic, *([basis.arithmetic] if basis is not None and held else [])]
+        some = referenced(case, data, pairs)
+        begun: Fronts = memo.get(
+            f"fronts of {path.operation}",
+            (case, data.gate_up, whole, held),  # modes that differ in down alone share them
+            lambda: fronts.fronts(data, pairs, some, arithmetics),
+        )
         of: tuple[Known, ...] = memo.get(
             f"known of {path.operation}",
             (key, whole, held),
-            lambda: known.known(data, pairs, referenced(case, data, pairs), arithmetics),
+            lambda: known.known(data, pairs, some, arithmetics, begun),
         )
         own = of[0]
         if len(pairs):

@@ -14,7 +14,7 @@ from validation.bounds.experts import Allowed, Bounded
 from validation.experts.arithmetic import Arithmetic
 from validation.experts.inputs import Inputs
 from validation.reference import experts as reference
-from validation.reference.experts import BLOCK, Codes, Rows
+from validation.reference.experts import BLOCK, Codes
 
 #: Pairs of one expert that are computed together: the FP64 sums of a block for these fit the caches.
 _TOGETHER = 128
@@ -44,31 +44,6 @@ class Model:
     pairs: np.ndarray
     rounded: Bounded
     unrounded: np.ndarray
-
-
-class Sheet:
-    """Exact bits of `count` pairs, written part by part."""
-
-    def __init__(self, inputs: Inputs, count: int) -> None:
-        n, ff = inputs.n, inputs.ff
-        self._gate, self._up = np.empty((count, ff), np.float32), np.empty((count, ff), np.float32)
-        self._out = np.empty((count, n), np.float32)
-        self._q, self._scale = np.empty((count, ff), np.int8), np.empty((count, ff // BLOCK), np.float32)
-        self._lost: list[int] = []
-
-    def write(self, places: np.ndarray, rows: Rows) -> None:
-        """Rows of the pairs at some places."""
-        self._gate[places], self._up[places], self._out[places] = rows.gate, rows.up, rows.out
-        self._q[places], self._scale[places] = rows.h.q, rows.h.scale
-        self._lost.append(rows.h.lost)
-
-    def codes(self, places: np.ndarray) -> Codes:
-        """Those of h."""
-        return Codes(self._q[places], self._scale[places])
-
-    def bits(self, pairs: np.ndarray, lost_x: int) -> Bits:
-        """All of them, once each was written."""
-        return Bits(pairs, self._gate, self._up, Codes(self._q, self._scale, sum(self._lost)), self._out, lost_x)
 
 
 def by_expert(named: np.ndarray) -> list[tuple[int, np.ndarray]]:
@@ -101,17 +76,30 @@ def each(todo: Sequence[tuple[int, np.ndarray]], work: Callable[[int, np.ndarray
         list(pool.map(lambda one: work(*one), todo))  # raises what one of them raises
 
 
+def finite(*rows: np.ndarray) -> np.ndarray:
+    """bool [rows]: whether all are finite in every array, so that FP64 and its bounds say something of them."""
+    return np.asarray(np.logical_and.reduce([np.isfinite(x).all(axis=1) for x in rows]))
+
+
 def bits(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Bits:
     """The exact bits of `pairs`."""
-    codes, sheet = arithmetic.quantise(inputs.x), Sheet(inputs, len(pairs))
+    count, n, ff = len(pairs), inputs.n, inputs.ff
+    codes = arithmetic.quantise(inputs.x)
+    gate, up = np.empty((count, ff), np.float32), np.empty((count, ff), np.float32)
+    out = np.empty((count, n), np.float32)
+    q, scale = np.empty((count, ff), np.int8), np.empty((count, ff // BLOCK), np.float32)
+    lost: list[int] = []
 
     def work(expert: int, places: np.ndarray) -> None:
         token = pairs[places] // inputs.top
-        matrices = arithmetic.matrices(inputs, expert)
-        sheet.write(places, arithmetic.expert(*matrices, Codes(codes.q[token], codes.scale[token])))
+        gate_rows, up_rows, down_rows = arithmetic.matrices(inputs, expert)
+        g, u, h = arithmetic.hidden(gate_rows, up_rows, Codes(codes.q[token], codes.scale[token]))
+        gate[places], up[places], out[places] = g, u, arithmetic.multiply(down_rows, h)
+        q[places], scale[places] = h.q, h.scale
+        lost.append(h.lost)
 
     each(groups(inputs, pairs), work)
-    return sheet.bits(pairs, codes.lost)
+    return Bits(pairs, gate, up, Codes(q, scale, sum(lost)), out, codes.lost)
 
 
 def model(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Model:

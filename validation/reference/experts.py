@@ -191,7 +191,12 @@ def rounded(gate: Weights, up: Weights, down: Weights, x: Codes) -> Array:
     return product64(down, quantise64(h))
 
 
+def hidden64(gate: Weights, up: Weights, x: Array) -> Array:
+    """float64 [rows, ff]: h of float32 tokens [rows, n], nothing quantised."""
+    tokens = x.astype(np.float64)
+    return swiglu64(product64(gate, tokens), product64(up, tokens))
+
+
 def unrounded(gate: Weights, up: Weights, down: Weights, x: Array) -> Array:
     """float64 [rows, n]: the expert of float32 tokens [rows, n], nothing quantised."""
-    tokens = x.astype(np.float64)
-    return product64(down, swiglu64(product64(gate, tokens), product64(up, tokens)))
+    return product64(down, hidden64(gate, up, x))
