@@ -63,10 +63,9 @@ class Bounded:
 def product(w: Weights, x: Array) -> Bounded:
     """The product of x (float64 [rows, k], what codes stand for) with the weights, [rows, rows of w]."""
     width = BLOCK // w.per_block
-    values, sizes = (m.reshape(len(w.q), -1, width).transpose(1, 2, 0) for m in (w.exact, w.sizes))
+    values = w.exact.reshape(len(w.q), -1, width).transpose(1, 2, 0)
     left = x.reshape(len(x), -1, width).transpose(1, 0, 2)
-    magnitudes = np.abs(left)
-    total, rounding, size, term, other = (np.zeros((len(x), len(w.q))) for _ in range(5))
+    total, rounding, term, other = (np.zeros((len(x), len(w.q))) for _ in range(4))
     with np.errstate(invalid="ignore"):  # a kernel whose own codes are not finite has no value to be near
         for block in range(left.shape[0] // w.per_block):
             first, last = w.per_block * block, w.per_block * (block + 1) - 1
@@ -78,8 +77,7 @@ def product(w: Weights, x: Array) -> Bounded:
             term = np.abs(term, out=term)
             term += np.abs(total, out=other)
             rounding += term
-            for part in range(first, last + 1):
-                size += np.matmul(magnitudes[part], sizes[part], out=other)
+        size = np.abs(x) @ w.sizes.T
     scale = np.abs(x).max(axis=1, initial=0.0)[:, None]
     blocks = x.shape[1] // BLOCK
     floor = 3 * blocks * SUBNORMAL * (_DOT + scale)

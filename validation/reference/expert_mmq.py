@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from validation.reference.experts import BLOCK, LARGEST, TWO_DOTS, Codes, Rows, Weights, lines, swiglu
-from validation.reference.fma import NAN, Array, Fma, canonical, exact, gridded
+from validation.reference.fma import NAN, Array, Fma, canonical, exact, gridded, units
 
 
 def round_away(x: Array) -> Array:
@@ -36,7 +36,7 @@ def product(w: Weights, x: Codes) -> Array:
     """float32 [rows of x, rows of w]: the bits of the product."""
     left, right = lines(x.q, BLOCK // w.per_block), w.columns
     total, dot, scaled = (np.zeros((len(x.q), len(w.q)), np.float32) for _ in range(3))
-    add, inside = Fma(total.shape, gridded(w.scale, x.scale)), Fma(total.shape, True, exact(w.scale, TWO_DOTS))
+    add, inside = Fma(total.shape, gridded(w.units, units(x.scale))), Fma(total.shape, True, exact(w.units, TWO_DOTS))
     scales = np.ascontiguousarray(w.scale.T)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         for block in range(x.q.shape[1] // BLOCK):

@@ -25,7 +25,7 @@ from functools import cached_property
 import numpy as np
 
 from validation.exp2 import exp2
-from validation.reference.fma import NAN, Array, Fma, canonical, exact, gridded
+from validation.reference.fma import NAN, Array, Fma, Units, canonical, exact, gridded, units
 
 #: Values that share an activation scale, and the largest code.
 BLOCK = 32
@@ -64,6 +64,11 @@ class Weights:
     def columns(self) -> Array:
         """float32 [k / width, width, rows]: codes, by the values that share a scale."""
         return columns(self.q, BLOCK // self.per_block)
+
+    @cached_property
+    def units(self) -> Units:
+        """Of the scales."""
+        return units(self.scale)
 
     @cached_property
     def exact(self) -> Array:
@@ -130,7 +135,7 @@ def product(w: Weights, x: Codes) -> Array:
     left, right = lines(x.q, BLOCK // w.per_block), w.columns
     acc, dot, inner = (np.zeros((len(x.q), len(w.q)), np.float32) for _ in range(3))
     # Multiples of the units of both scales; those of a weight's scale times an integer always are, and often exact.
-    add, inside = Fma(acc.shape, gridded(w.scale, x.scale)), Fma(acc.shape, True, exact(w.scale, TWO_DOTS))
+    add, inside = Fma(acc.shape, gridded(w.units, units(x.scale))), Fma(acc.shape, True, exact(w.units, TWO_DOTS))
     scales = np.ascontiguousarray(w.scale.T)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         for block in range(x.q.shape[1] // BLOCK):

@@ -7,7 +7,7 @@ Sums of many terms keep their memory from term to term: fresh memory for each ta
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,26 +76,32 @@ class Fma:
             out[doubtful] = fixed
 
 
-def units(x: Array) -> tuple[int, int]:
-    """The largest e for which all finite float32 of `x` are multiples of 2**e, and the smallest t for which all are
-    below 2**t in size; of zeros alone, those of the smallest float32."""
+class Units(NamedTuple):
+    """Of float32: the largest `last` for which all are multiples of 2**last, and the smallest `size` for which all are
+    below 2**size."""
+
+    last: int
+    size: int
+
+
+def units(x: Array) -> Units:
+    """Of the finite ones of `x`; of zeros alone, those of the smallest float32."""
     bits = np.ascontiguousarray(x).view(np.uint32) & np.uint32(0x7FFFFFFF)
     live = bits[(bits != 0) & (bits < np.uint32(0x7F800000))]
     if not live.size:
-        return _SMALLEST, _SMALLEST + 1
+        return Units(_SMALLEST, _SMALLEST + 1)
     field = np.maximum(live >> _FIELD, 1).astype(np.int64)
     whole = np.where(live >> _FIELD, live & _MANTISSA | _MANTISSA + 1, live).astype(np.int64)
     last = np.bitwise_count((whole & -whole) - 1)  # zeros below the last bit
-    return int((field + last).min()) + _FRACTION, int(field.max()) + _FRACTION + _FIELD + 1
+    return Units(int((field + last).min()) + _FRACTION, int(field.max()) + _FRACTION + _FIELD + 1)
 
 
-def gridded(x: Array, y: Array) -> bool:
-    """Whether products of finite multiples of `x` and of `y` by integers are multiples of 2**-149."""
-    return units(x)[0] + units(y)[0] >= _SMALLEST
+def gridded(x: Units, y: Units) -> bool:
+    """Whether products of finite multiples of both by integers are multiples of 2**-149."""
+    return x.last + y.last >= _SMALLEST
 
 
-def exact(x: Array, most: int) -> bool:
-    """Whether sums of finite `x` times integers are exact in float64, where the integers of a sum add up to `most` in
-    size."""
-    last, size = units(x)
-    return size + most.bit_length() - last <= _FLOAT64
+def exact(x: Units, most: int) -> bool:
+    """Whether sums of finite numbers times integers are exact in float64, where the integers of a sum add up to `most`
+    in size."""
+    return x.size + most.bit_length() - x.last <= _FLOAT64

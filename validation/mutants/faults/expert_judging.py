@@ -198,8 +198,8 @@ _CASE = (
     _fault(
         "baseline-unseen",
         CASE,
-        "    if base is not None and base.operation in operations:",
-        "    if base is not None and base.operation in ():",
+        "    if base is not None and basis is not None:",
+        "    if base is None and basis is not None:",
         "The baseline is not run.",
     ),
     _fault(
