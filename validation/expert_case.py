@@ -3,7 +3,7 @@ verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -57,7 +57,11 @@ def run(
         images = [executor.build(kernel) for kernel in operation.kernels(path, data, None)]
         settings.recorder.keep(path, case, data, first.out, first.witnesses, images)
     with found.timed("repeat"):
-        found.checks += _again(case, path, executor, settings, operation, data, first)
+        asked = {shape_name(shape): operation.lacks(executor, path, shape) for shape in operation.shapes(case)}
+        missing = {name: why for name, why in asked.items() if why}
+        if missing:
+            found.figures["left_out"] = missing
+        found.checks += _again(case, path, executor, settings, operation, data, first, missing)
     found.checks += _tiers(memo, (key, path.operation), path, first.out)
     base = PATHS[path.baseline] if path.baseline else None
     basis = operations.get(base.operation) if base is not None else None
@@ -152,9 +156,10 @@ def _again(
     operation: ExpertOperation,
     data: Inputs,
     first: Outcome,
+    missing: Collection[str],
 ) -> list[Check]:
-    """The path once more: its tokens in another order, in every work shape, and in two parts. Every pair keeps its
-    bits, the same values are lost, and of each run is asked what is asked of the first."""
+    """The path once more: its tokens in another order, in every work shape but those named as missing, and in two
+    parts. Every pair keeps its bits, the same values are lost, and of each run is asked what is asked of the first."""
     other, out = settings.twin or executor, first.out
     order = case.stream("repeat").permutation(case.tokens)
     own = data.tokens(order)
@@ -165,6 +170,8 @@ def _again(
     ]
     found[0] = replace(found[0], figures=found[0].figures | {"other_schedule": settings.twin is not None})
     for shape in operation.shapes(case):
+        if shape_name(shape) in missing:
+            continue
         again = operation.run(executor, path, data, shape, False)
         name = shape_name(shape)
         found.append(_same(name, again.out, out))
