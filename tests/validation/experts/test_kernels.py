@@ -38,12 +38,12 @@ class Turing:
     fails: bool = False
     trials: int = 0
     name: str = "cuda"
-    capability: int = 75
+    arch: str = ""
+    capability: int | None = 75
     launched: list[str] = field(default_factory=list)
 
-    @property
-    def arch(self) -> str:
-        return self.lanes.arch
+    def __post_init__(self) -> None:
+        self.arch = self.lanes.arch
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.lanes, name)
