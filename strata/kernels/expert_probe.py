@@ -22,13 +22,15 @@ from strata.kernels.experts import DOWN, GATE_UP
 @dataclass(frozen=True)
 class Probed:
     """One kernel tried on a device. reason: why it cannot be used, empty when it can; notes: what was odd;
-    lost: the card's context went along, so no kernel of any path runs in this process."""
+    lost: the card's context went along, so no kernel of any path runs in this process; wrong: it was launched, and its
+    rows are not those that are known."""
 
     form: str
     shape: int
     reason: str = ""
     notes: tuple[str, ...] = ()
     lost: bool = False
+    wrong: bool = False
 
     @property
     def passed(self) -> bool:
@@ -52,12 +54,12 @@ def probe(device: Device, form: str, tier: int, shape: int) -> Probed:
     program = kernel(form, tier, shape)
     try:
         reason, note = refusal(program, device.read(program))
-        reason = reason or device.trial(form, tier, shape)
+        wrong = "" if reason else device.trial(form, tier, shape)
     except ContextLostError as error:
         return Probed(form, shape, str(error), lost=True)
     except StrataError as error:
         return Probed(form, shape, str(error))
-    return Probed(form, shape, reason, (note,) if note else ())
+    return Probed(form, shape, reason or wrong, (note,) if note else (), wrong=bool(wrong))
 
 
 class Probes:
