@@ -39,31 +39,37 @@ def case(recipe: str, operation: str, seed: int, words: Sequence[int]) -> Expert
     return {"router": _router, "combine": _combine}.get(operation, _expert)(recipe, seed, words)
 
 
-def _tokens(word: int, most: int) -> int:
+def tokens(word: int, most: int) -> int:
     """1 .. most, at an edge in half of the cases."""
     which, word = word % 2, word // 2
     wanted = EDGES[word % len(EDGES)] if which else 1 + word % TOKENS
     return max(1, min(wanted, most))
 
 
-def _expert(recipe: str, seed: int, words: Sequence[int]) -> ExpertCase:
+def sizes(words: Sequence[int], most: int = MOST_WORK) -> tuple[int, int, int, int, int]:
+    """tokens, experts, top, n and ff; most: multiply-adds of a product of all pairs, where there are several tokens."""
     n, ff = HIDDEN[words[0] % len(HIDDEN)], FEATURES[words[1] % len(FEATURES)]
     experts, top = 1 + words[2] % EXPERTS, TOPS[words[3] % len(TOPS)]
+    return tokens(words[4], most // (top * n * ff)), experts, top, n, ff
+
+
+def _expert(recipe: str, seed: int, words: Sequence[int]) -> ExpertCase:
+    tokens, experts, top, n, ff = sizes(words)
     if RECIPES[recipe].routing is Routing.EDGES:  # so many tokens are due, and at least one pair
         experts = 2 + words[2] % (len(EDGE_COUNTS) - 1)
-        return ExpertCase(recipe, seed, edge_tokens(experts, top), experts, top, HIDDEN[0], FEATURES[0])
-    if recipe == "experts_many":
+        tokens, n, ff = edge_tokens(experts, top), HIDDEN[0], FEATURES[0]
+    elif recipe == "experts_many":
         low, high = MANY
         experts, n, ff = low + words[2] % (high - low + 1), HIDDEN[0], FEATURES[0]
-    return ExpertCase(recipe, seed, _tokens(words[4], MOST_WORK // (top * n * ff)), experts, top, n, ff)
+    return ExpertCase(recipe, seed, tokens, experts, top, n, ff)
 
 
 def _router(recipe: str, seed: int, words: Sequence[int]) -> ExpertCase:
     experts = ROUTED[words[0] % len(ROUTED)]
     top = 1 + words[1] % min(experts, MOST_RANKS)
-    return ExpertCase(recipe, seed, _tokens(words[4], TOKENS), experts, top, HIDDEN[0], FEATURES[0])
+    return ExpertCase(recipe, seed, tokens(words[4], TOKENS), experts, top, HIDDEN[0], FEATURES[0])
 
 
 def _combine(recipe: str, seed: int, words: Sequence[int]) -> ExpertCase:
     n, top = HIDDEN[words[0] % len(HIDDEN)], TOPS[words[3] % len(TOPS)]
-    return ExpertCase(recipe, seed, _tokens(words[4], SUMMED // (top * n)), EXPERTS, top, n, FEATURES[0])
+    return ExpertCase(recipe, seed, tokens(words[4], SUMMED // (top * n)), EXPERTS, top, n, FEATURES[0])
