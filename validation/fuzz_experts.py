@@ -23,11 +23,11 @@ from strata.kernels import expert_decode, expert_fused, expert_mmq
 from strata.kernels.experts import Experts, Geometry, place
 from strata.kernels.paths import EXPERT_MODES, EXPERTS, Path
 from validation.draws import Stream
-from validation.experts import blobs, drawn, expected, kernels, routing
+from validation.experts import activations, blobs, drawn, expected, kernels, routing
 from validation.experts.checks import grouped, plain
 from validation.experts.inputs import Inputs, mode_formats
 from validation.experts.operation import Outcome
-from validation.experts.recipes import Routing
+from validation.experts.recipes import Routing, Values
 from validation.fuzz_compared import Compared
 from validation.fuzz_numbers import NUMBERS, floats, halves
 from validation.reference.experts import BLOCK, Codes
@@ -35,15 +35,18 @@ from validation.reference.experts import BLOCK, Codes
 OPERATIONS = EXPERTS
 #: Multiply-adds of a product of all pairs where the checked build, which is slow, runs them too, and elsewhere.
 MOST_WORK = {True: 1 << 20, False: 1 << 22}
-#: Of a token: `NUMBERS`, and blocks that have sizes of their own over all of float32.
-TOKENS = (*NUMBERS, "blocks")
+#: Of scales: `NUMBERS`, and one in so many of these FP16 bits among moderate ones: infinities and NaN of both signs,
+#: zeros, the smallest and the largest.
+SCALES = (*NUMBERS, "broken")
+RARE = 256
+BROKEN = (0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x7C01, 0x0000, 0x8000, 0x0001, 0x8001, 0x7BFF, 0xFBFF)
+#: Of a token: `NUMBERS`, blocks that have sizes of their own over all of float32, and what recipes have.
+RECIPES = (Values.BROKEN, Values.TINY, Values.TIES, Values.ZEROS, Values.DECADES)
+TOKENS = (*NUMBERS, "blocks", *(kind.value for kind in RECIPES))
 #: The smallest and the largest exponent of a block's values.
 EXPONENTS = (-149, 126)
 #: Which experts are named: as recipes have it, or `any` int32, three in four of them experts.
-ROUTINGS = (
-    *(kind.value for kind in Routing if kind is not Routing.EDGES),
-    "any",
-)
+ROUTINGS = (*(kind.value for kind in Routing if kind is not Routing.EDGES), "any")
 SHAPES = (None, *expert_fused.SHAPES, *kernels.MIXED)
 #: A blob lies at an even address; so many of them are tried.
 PLACES = 160
@@ -52,8 +55,8 @@ SCHEDULES = 8
 
 @dataclass(frozen=True)
 class Configuration:
-    """Sizes of one draw and what its numbers may be. scales: of blocks, `fuzz_numbers`; tokens: of x; routing: which
-    experts are named."""
+    """Sizes of one draw and what its numbers may be. scales: of blocks, one of `SCALES`; values: of x, of `TOKENS`;
+    routing: which experts are named, of `ROUTINGS`."""
 
     index: int
     mode: str
@@ -79,30 +82,44 @@ def configuration(seed: int, index: int, modes: Sequence[str] = EXPERT_MODES, ch
     words = Stream.of(seed, "fuzz experts", index).words(8).tolist()
     tokens, experts, top, n, ff = drawn.sizes(words, MOST_WORK[checked])
     scales, values, named = (
-        kinds[word % len(kinds)] for kinds, word in zip((NUMBERS, TOKENS, ROUTINGS), words[drawn.WORDS :], strict=True)
+        kinds[word % len(kinds)] for kinds, word in zip((SCALES, TOKENS, ROUTINGS), words[drawn.WORDS :], strict=True)
     )
     return Configuration(index, modes[index % len(modes)], scales, values, named, tokens, experts, top, n, ff)
 
 
-def _blob(stream: Stream, what: Configuration) -> np.ndarray:
-    """uint8: one expert, of random bytes with scales as the configuration has them."""
+def _blob(stream: Stream, what: Configuration, expert: int) -> np.ndarray:
+    """uint8: one expert, of random bytes with scales as the configuration has them. Those that are not finite spread to
+    all of a row, so of three experts one has them everywhere, one in down alone, and one nowhere."""
     parts = []
-    for form, rows, k in zip(mode_formats(what.mode), (2 * what.ff, what.n), (what.n, what.ff), strict=True):
-        made, own = FORMATS[form], stream.child(form)
+    wild = (expert % 3 == 0, expert % 3 != 2)
+    for form, rows, k, own in zip(mode_formats(what.mode), (2 * what.ff, what.n), (what.n, what.ff), wild, strict=True):
+        made, of = FORMATS[form], stream.child(form)
         count = rows * made.row_bytes(k) // made.nbytes
-        data = own.child("bytes").octets((count, made.nbytes)).copy()
-        data[:, :2] = halves(own.child("scales"), (count, 1), what.scales).view(np.uint8)
+        data = of.child("bytes").octets((count, made.nbytes)).copy()
+        kind = what.scales if own or what.scales == "finite" else "moderate"
+        data[:, :2] = _scales(of.child("scales"), (count, 1), kind).view(np.uint8)
         parts.append(data.reshape(-1))
     return np.concatenate(parts)
+
+
+def _scales(stream: Stream, shape: tuple[int, int], kind: str) -> np.ndarray:
+    """float16 scales of blocks."""
+    if kind != "broken":
+        return halves(stream, shape, kind)
+    broken = np.array(BROKEN, np.uint16)[stream.child("which").below(len(BROKEN), shape)].view(np.float16)
+    return np.where(stream.child("broken").below(RARE, shape) == 0, broken, halves(stream, shape, "moderate"))
 
 
 def _tokens(stream: Stream, what: Configuration) -> np.ndarray:
     """float32 [tokens, n]."""
     shape = (what.tokens, what.n)
-    if what.values != "blocks":
+    if what.values in NUMBERS:
         return floats(stream, shape, what.values)
+    if what.values != "blocks":
+        return activations.draw(stream, Values(what.values), *shape)
     low, high = EXPONENTS
-    blocks = low + stream.child("exponent").below(high - low + 1, (what.tokens, what.n // BLOCK))
+    most = stream.child("most").below(high - low + 1, (what.tokens, 1))  # else all tokens overflow
+    blocks = low + np.minimum(stream.child("exponent").below(high - low + 1, (what.tokens, what.n // BLOCK)), most)
     size = np.repeat(blocks, BLOCK, axis=1).astype(np.int32)
     return np.asarray(np.ldexp(stream.child("value").normals(shape).astype(np.float64), size).astype(np.float32))
 
@@ -121,7 +138,7 @@ def _ids(stream: Stream, what: Configuration) -> np.ndarray:
 def draw(seed: int, what: Configuration) -> Inputs:
     """The inputs of a configuration."""
     stream = Stream.of(seed, "fuzz experts", what.index)
-    made = np.stack([_blob(stream.child("blob", expert), what) for expert in range(what.experts)])
+    made = np.stack([_blob(stream.child("blob", expert), what, expert) for expert in range(what.experts)])
     assert made.shape[1] == blobs.blob_bytes(*mode_formats(what.mode), what.n, what.ff)
     x, ids = _tokens(stream.child("x"), what), _ids(stream.child("ids"), what)
     return Inputs(*mode_formats(what.mode), what.ff, made, np.ascontiguousarray(x), np.ascontiguousarray(ids))

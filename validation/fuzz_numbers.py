@@ -34,7 +34,8 @@ def floats(stream: Stream, shape: Shape, numbers: str) -> np.ndarray:
     moderate = scaled(stream.child("value").normal_ints(shape), -20 - 10 + int(stream.child("size").below(21, 1)[0]))
     bits = stream.child("bits").below(1 << 31, shape).astype(np.uint32) * np.uint32(2)
     if numbers == "raw":
-        bits = np.where((bits & 0x7F800000) == 0x7F800000, bits & 0x7F8FFFFF, bits)  # not only NaN
+        # Half of those that would be NaN are infinities: chance alone never draws a fraction of zeros.
+        bits = np.where((bits & 0x7FC00000) == 0x7F800000, bits & 0xFF800000, bits)
         return bits.astype(np.uint32).view(np.float32)
     if numbers == "finite":
         return np.where((bits & 0x7F800000) == 0x7F800000, bits & 0xBFFFFFFF, bits).astype(np.uint32).view(np.float32)

@@ -199,7 +199,9 @@ def test_a_tally_takes_a_nan_for_the_worst() -> None:
     assert tally.recipes == {"flat": 3}
 
 
-@pytest.mark.parametrize("words", [["--runs", "0"], ["--start", "-1"], ["--seed", "-1"], ["--jobs", "0"], ["--paths", "expert_fuse/*"]])
+@pytest.mark.parametrize(
+    "words", [["--runs", "0"], ["--start", "-1"], ["--seed", "-1"], ["--jobs", "0"], ["--paths", "expert_fuse/*"]]
+)
 def test_bad_numbers_are_exit_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["soak", *words]) == 2
     assert words[1] in capsys.readouterr().err
