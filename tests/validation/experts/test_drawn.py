@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from strata.kernels.experts import MAX_EXPERTS, MAX_TOP
 from strata.kernels.paths import EXPERT_MODES
 from strata.kernels.router import MOST_EXPERTS, MOST_RANKS
-from validation.experts import around_recipes, drawn, inputs, promises
+from validation import kinds
+from validation.experts import drawn, inputs, promises
 from validation.experts.case import ExpertCase
 from validation.experts.recipes import RECIPES, Routing
 from validation.verdict import Verdict
 
 WORDS = st.lists(st.integers(0, (1 << 64) - 1), min_size=drawn.WORDS, max_size=drawn.WORDS)
+NAMES = [recipe.name for kind in kinds.ROUTED for recipe in kinds.of_kind(kind)]
 SEEDS = st.integers(0, (1 << 64) - 1)
 
 
@@ -27,9 +29,9 @@ def test_every_recipe_keeps_its_promises_at_every_size(recipe: str, seed: int, w
     assert check.verdict is Verdict.EXACT, f"{mode} {case.text()}: {check.reason}"
 
 
-@given(st.sampled_from(sorted({**RECIPES, **around_recipes.RECIPES})), SEEDS, WORDS)
+@given(st.sampled_from(NAMES), SEEDS, WORDS)
 def test_sizes_are_ones_that_the_kernels_take(recipe: str, seed: int, words: list[int]) -> None:
-    operation = {**RECIPES, **around_recipes.RECIPES}[recipe].operation
+    operation = kinds.find(recipe).operation
     case = drawn.case(recipe, operation, seed, words)
     assert ExpertCase.parse(case.brief()) == case
     assert case == drawn.case(recipe, operation, seed, words)
