@@ -25,6 +25,8 @@ PAGE_SIZES = (1, 3, 4, 16, 64, 100, 512)
 KV_HEADS = (1, 2, 3)
 #: Larger pages hold a law case in too few of them for its table of gaps.
 LAW_PAGES = 4
+#: Words that a run is drawn from.
+WORDS = 11
 #: One run in so many is in the checked build: a prime, so that with cycles of any other length each path comes.
 CHECKED_EVERY = 47
 #: The group of checked runs: the one that the quick profile compiles.
@@ -52,12 +54,16 @@ def recipes(path: Path) -> list[kinds.AnyRecipe]:
 
 def job(seed: int, index: int, paths: Sequence[Path] = CYCLE) -> Job:
     """Run `index` of a seed over a cycle of paths. Every path meets every recipe within as many cycles as there are
-    recipes."""
+    recipes; those of experts within twice as many, for every second run of theirs has a recipe of drawn parts."""
     turn, slot = divmod(index, len(paths))
     path = paths[slot]
     known = recipes(path)
-    recipe = known[(turn + slot) % len(known)]
-    draw = Stream.of(seed, "soak", index).words(8).tolist()
+    draw = Stream.of(seed, "soak", index).words(WORDS).tolist()
+    if kinds.of_path(path) == "expert":
+        at, drawn_parts = divmod(turn + slot, 2)
+        recipe = drawn.recipe(draw[-3:]) if drawn_parts else known[at % len(known)]
+    else:
+        recipe = known[(turn + slot) % len(known)]
     checked = index % CHECKED_EVERY == CHECKED_EVERY - 1
     flavor, schedule = "checked" if checked else "fast", index % SCHEDULES or None
     if not isinstance(recipe, Recipe):

@@ -10,10 +10,12 @@ from strata.kernels.pool import GROUPS
 from validation import kinds, soak_plan
 from validation.cases import Case
 from validation.experts.case import ExpertCase, parse
+from validation.experts.recipes import Routing, Values, Weights
 from validation.runner import Job
 
-#: Runs within which every path has met every recipe: each path comes once a cycle, with the next recipe.
-MEETINGS = len(soak_plan.CYCLE) * max(len(soak_plan.recipes(path)) for path in soak_plan.CYCLE)
+#: Runs within which every path has met every recipe: each path comes once a cycle, with the next recipe, and those of
+#: experts have one of drawn parts in between.
+MEETINGS = len(soak_plan.CYCLE) * 2 * max(len(soak_plan.recipes(path)) for path in soak_plan.CYCLE)
 
 
 def of(one: Job) -> Case:
@@ -45,8 +47,11 @@ def test_a_run_is_a_function_of_seed_and_index(seed: int, index: int) -> None:
 def test_every_path_meets_every_recipe_of_its_operation() -> None:
     met = {(job.path.name, job.case.recipe) for job in _jobs(1, MEETINGS)}
     wanted = {(path.name, recipe.name) for path in PATHS.values() for recipe in soak_plan.recipes(path)}
-    assert met == wanted
-    assert {recipe for _, recipe in met} == set(kinds.recipes_of_all()) - {"captured"}
+    put_together = {(path, recipe) for path, recipe in met if ":" in recipe}
+    assert met - put_together == wanted
+    assert {recipe for _, recipe in wanted} == set(kinds.recipes_of_all()) - {"captured"}
+    words = {word for _, recipe in put_together for word in recipe.split(":")[1:]}
+    assert words == {part.value.replace(" ", "_") for kind in (Weights, Routing, Values) for part in kind}
 
 
 def test_a_pattern_chooses_the_paths() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from strata.kernels.experts import MAX_TOP
 from strata.kernels.router import MOST_EXPERTS, MOST_RANKS
 from validation.experts.case import ExpertCase
-from validation.experts.recipes import RECIPES, Routing
+from validation.experts.recipes import ExpertRecipe, Routing, Values, Weights, composed, find
 from validation.experts.routing import EDGE_COUNTS, edge_tokens
 
 #: Words that a case is drawn from, its seed besides.
@@ -39,6 +39,12 @@ def case(recipe: str, operation: str, seed: int, words: Sequence[int]) -> Expert
     return {"router": _router, "combine": _combine}.get(operation, _expert)(recipe, seed, words)
 
 
+def recipe(words: Sequence[int]) -> ExpertRecipe:
+    """Parts of the expert recipes, put together as three words choose."""
+    kinds = [tuple(kind) for kind in (Weights, Routing, Values)]
+    return composed(*(kind[word % len(kind)] for kind, word in zip(kinds, words, strict=True)))
+
+
 def tokens(word: int, most: int) -> int:
     """1 .. most, at an edge in half of the cases."""
     which, word = word % 2, word // 2
@@ -55,7 +61,7 @@ def sizes(words: Sequence[int], most: int = MOST_WORK) -> tuple[int, int, int, i
 
 def _expert(recipe: str, seed: int, words: Sequence[int]) -> ExpertCase:
     tokens, experts, top, n, ff = sizes(words)
-    if RECIPES[recipe].routing is Routing.EDGES:  # so many tokens are due, and at least one pair
+    if find(recipe).routing is Routing.EDGES:  # so many tokens are due, and at least one pair
         experts = 2 + words[2] % (len(EDGE_COUNTS) - 1)
         tokens, n, ff = edge_tokens(experts, top), HIDDEN[0], FEATURES[0]
     elif recipe == "experts_many":

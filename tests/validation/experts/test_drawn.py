@@ -29,6 +29,17 @@ def test_every_recipe_keeps_its_promises_at_every_size(recipe: str, seed: int, w
     assert check.verdict is Verdict.EXACT, f"{mode} {case.text()}: {check.reason}"
 
 
+@settings(max_examples=120, deadline=None)
+@given(parts=st.tuples(SEEDS, SEEDS, SEEDS), seed=SEEDS, words=WORDS, mode=st.sampled_from(EXPERT_MODES))
+def test_so_does_every_one_of_drawn_parts(parts: tuple[int, int, int], seed: int, words: list[int], mode: str) -> None:
+    recipe = drawn.recipe(parts)
+    assert kinds.find(recipe.name) == recipe
+    case = drawn.case(recipe.name, "expert", seed, words)
+    assert ExpertCase.parse(case.text()) == case
+    check = promises.kept(case, inputs.build(case, mode))
+    assert check.verdict is Verdict.EXACT, f"{mode} {case.text()}: {check.reason}"
+
+
 @given(st.sampled_from(NAMES), SEEDS, WORDS)
 def test_sizes_are_ones_that_the_kernels_take(recipe: str, seed: int, words: list[int]) -> None:
     operation = kinds.find(recipe).operation
