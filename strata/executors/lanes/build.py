@@ -178,7 +178,7 @@ def _precompiled(flavor: str, compiler: Compiler, header: Path) -> tuple[str, ..
     native = _native(compiler.command)
     if flavor == "sanitize" or b"#define __GNUC__ " not in native or b"#define __clang__ " in native:
         return ()
-    identity = [compiler.version, " ".join(compiler.command), native]
+    identity: list[str | bytes] = [compiler.version, " ".join(compiler.command), native]
     options = (*FLAGS, *FLAVOR_FLAGS[flavor])
     found = precompiled.folder(compiler.command, identity, options, header.read_bytes())
     return (f"-I{found}",) if found else ()
