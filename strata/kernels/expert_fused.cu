@@ -7,8 +7,7 @@
 // expert_fused.py; nothing there depends on the sizes here.
 //
 // -D: TIER (75 or 80), FORMAT (include/expert_formats.cuh; IQ4_NL and Q2_0 make the down product, others gate and up),
-// WEIGHT_ROWS, COLUMNS, FRAGMENTS, STAGES, SHARED_BYTES (what the launch gives, checked below), MIN_BLOCKS,
-// CONVERTS (how integers become floats).
+// WEIGHT_ROWS, COLUMNS, FRAGMENTS, STAGES, SHARED_BYTES (what the launch gives, checked below), MIN_BLOCKS.
 
 #include "include/activation.cuh"
 #include "include/expert_fragments.cuh"
@@ -23,9 +22,11 @@ constexpr int kScales = Fragment<FORMAT>::scales;
 constexpr int kGrid = Fragment<FORMAT>::grid_words;
 // SwiGLU's result on its way to int8: floats of a column, 4 more than a multiple of 32 for the banks.
 constexpr int kFeatures = WEIGHT_ROWS / 2, kFeatureRow = kFeatures + 4;
-// Integers become floats by a conversion, or, where that is slow, by a start of 1.5 * 2^23 as bits: an integer added to
-// it is a float that far from it. Dots lie within 2^22.
-constexpr i32 kStart = CONVERTS ? 0 : 0x4b400000;
+// Dots start at the bits of 1.5 * 2^23: an integer below 2^22 added to them is a float that far from it. So d_w dot is
+// fma(that float, d_w, -1.5 * 2^23 d_w), rounded once: d_w has at most 17 significant bits, and three times it 19, so the
+// addend is exact. Integers need no conversion. Where d_w is infinite it gives NaN.
+constexpr i32 kStart = 0x4b400000;
+constexpr float kStartValue = 12582912.0f;
 
 static_assert(COLUMNS % (8 * kTogether) == 0 && COLUMNS <= kThreads, "columns fill groups, and each has a thread");
 static_assert(kFeatures % kActivationBlock == 0, "blocks of h lie in one block of threads");
@@ -217,6 +218,7 @@ struct Raw {   // a stage of weights as it lies in memory; rows g and g + 8 of e
 struct Decoded {   // registers as m16n8k32 takes them
   u32 a[2][FRAGMENTS][4];
   float scale[2][FRAGMENTS][2][kScales];
+  float back[2][FRAGMENTS][2];   // -kStartValue times the first scale
   MEMBER void decode(const Raw& raw, int stage, int t, Shared<u32> grid) {
     const int s = first_part(stage);
 #pragma unroll
@@ -228,15 +230,15 @@ struct Decoded {   // registers as m16n8k32 takes them
           u32 codes[2];
           decode_fragment<FORMAT>(raw.part[i][m][r], kParts > 1 ? s + i : 0, t, grid, codes, scale[i][m][r]);
           a[i][m][r] = codes[0], a[i][m][2 + r] = codes[1];
+          back[i][m][r] = __fmul_rn(-kStartValue, scale[i][m][r][0]);
         }
   }
 };
 
 using Sums = float[FRAGMENTS][kTiles][4];
 
-DEVICE float exact_float(i32 dot) {
-  return CONVERTS ? __int2float_rn(dot) : __fsub_rn(bits_to_float(static_cast<u32>(dot)), bits_to_float(static_cast<u32>(kStart)));
-}
+// What a dot that starts at kStart stands for, as a float.
+DEVICE float started(i32 dot) { return bits_to_float(static_cast<u32>(dot)); }
 
 struct Operands {   // a stage of kTogether tiles of activations
   u32 b[kTogether][4];     // codes, 16 values a register
@@ -268,8 +270,8 @@ DEVICE void multiply(Sums& acc, const Decoded& w, const Operands& x, int first) 
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
             const float d = e & 1 ? (i ? x.d_x[j].w : x.d_x[j].z) : (i ? x.d_x[j].y : x.d_x[j].x);
-            const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);
-            acc[m][first + j][e] = __fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e]);
+            const float v = __fmaf_rn(started(dot[m][j][e]), w.scale[i][m][e >> 1][0], w.back[i][m][e >> 1]);
+            acc[m][first + j][e] = __fmaf_rn(d, v, acc[m][first + j][e]);
           }
     } else {
       i32 dot[2][FRAGMENTS][kTogether][4];
@@ -289,8 +291,9 @@ DEVICE void multiply(Sums& acc, const Decoded& w, const Operands& x, int first) 
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
             const float d = e & 1 ? (i ? x.d_x[j].w : x.d_x[j].z) : (i ? x.d_x[j].y : x.d_x[j].x);
-            const float v = __fmul_rn(w.scale[i][m][e >> 1][0], exact_float(dot[0][m][j][e]));
-            const float both = __fmaf_rn(w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1][m][j][e]), v);
+            const float v = __fmaf_rn(started(dot[0][m][j][e]), w.scale[i][m][e >> 1][0], w.back[i][m][e >> 1]);
+            const float second = __fsub_rn(started(dot[1][m][j][e]), kStartValue);
+            const float both = __fmaf_rn(w.scale[i][m][e >> 1][kScales - 1], second, v);
             acc[m][first + j][e] = __fmaf_rn(d, both, acc[m][first + j][e]);
           }
     }

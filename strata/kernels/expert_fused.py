@@ -7,10 +7,11 @@ For a token x and an expert with rows Wg, Wu [ff, n] and Wd [n, ff] in their blo
 x and h are int8 with a scale for 32 values (include/activation.cuh), x once for each token. Each 32 values of a weight
 row are int8 codes and one exact scale, or two of 16 values. Dots are exact, and every operation is rounded to FP32:
 
-    one scale:   acc = fma(d_w d_x, dot, acc)
+    one scale:   acc = fma(d_x, d_w dot, acc)
     two scales:  acc = fma(d_x, fma(d_w1, dot1, d_w0 dot0), acc)
 
-over blocks of 32 in the order of K from acc = +0. Exponentials are the project's own (include/exp2.cuh). So a row's
+over blocks of 32 in the order of K from acc = +0. A product d_w dot that is zero counts as +0; an infinite d_w gives
+NaN. Exponentials are the project's own (include/exp2.cuh). So a row's
 bits depend on its token and its expert alone: not on the tier, the work shape, how experts are cut into launches, the
 order of rows or tokens, or the device. A NaN or infinity in x or h makes its block, and every output that uses it, NaN,
 and is counted; it never becomes a number again. A token of zeros gives +0.
@@ -60,8 +61,6 @@ _FRAGMENTS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 1}
 _MIN_BLOCKS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 1}
 #: Two scales for 32 values and 128 sums are too much for a thread.
 _ONE_FRAGMENT = (("iq2_s", 80, 2),)
-#: Whether integers become floats by the conversion instruction.
-_CONVERTS = {75: 0, 80: 1}
 #: Stages of activations in shared memory.
 _STAGES = {75: 2, 80: 4}
 #: Values and bytes of a unit of activations, see include/activation.cuh.
@@ -121,7 +120,6 @@ def kernel(form: str, tier: int, shape: int) -> Kernel:
             ("STAGES", _STAGES[tier]),
             ("SHARED_BYTES", size),
             ("MIN_BLOCKS", resident),
-            ("CONVERTS", _CONVERTS[tier]),
         ),
     )
 

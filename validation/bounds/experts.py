@@ -1,14 +1,15 @@
 """How far an expert kernel may be from FP64, step by step, per element (U = 2**-24, one float32 rounding).
 
 Product. Over blocks b let t[b] be the exact term (scales, activation scale and integer dot) and S[b] = t[0] + .. +
-t[b]. With one scale for 32 values `fl(d_w d_x)` is off by U of itself and the fma by U of its sum; dots are exact. So
+t[b]. With one scale for 32 values `fl(d_w dot)` is off by U of itself and the fma by U of its sum; dots are exact. So
 the errors of all blocks add up to
 
     |acc - S| <= U (sum |t[b]| + sum |S[b]|)                            one scale for 32 values
     |acc - S| <= U (sum |d_x d_0 dot_0| + sum |t[b]| + sum |S[b]|)      one for 16: a product and two fma
 
 to first order; CROSS makes up for the products of errors (80 blocks of 3 roundings are below 2**-15). Below 2**-126 a
-rounding is off by at most 2**-150 of its own, which a dot (at most 2**19) may multiply. S is FP64 and itself off by
+rounding is off by at most 2**-150 of its own, which a scale of x (at most max |x|) may multiply, or, in a kernel that
+rounds the product of the scales, a dot (at most 2**19). S is FP64 and itself off by
 at most (k + 4) 2**-53 of the sum of magnitudes (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
 
 SwiGLU. With c = fl(-log2 e), y = fl(gate c) is off by 2 U of itself, so 2**y by 2 U |gate|, and exp2 by 2 U more

@@ -9,7 +9,8 @@ operation:
   `d = amax / 127`. Where 127 / amax is infinite the block counts as zeros; where a value is not finite the codes are 0
   and d is NaN.
 - product, over blocks of 32 in the order of K, from acc = +0, each `dot` an exact integer:
-  scale for 32: `acc = fma(d_w * d_x, dot, acc)`; for 16: `acc = fma(d_x, fma(d_w1, dot1, d_w0 * dot0), acc)`.
+  scale for 32: `acc = fma(d_x, d_w * dot, acc)`; for 16: `acc = fma(d_x, fma(d_w1, dot1, d_w0 * dot0), acc)`, where
+  `d_w * dot` that is zero is +0, whatever the signs, and an infinite `d_w` (`d_w0`) gives NaN.
 - SwiGLU: `gate / (1 + exp2(gate * -log2(e))) * up`, left to right, with the project's exp2.
 
 NumPy has no fused multiply-add; `fma` makes one from float64. Dots are formed by a float32 matrix product, which is
@@ -122,19 +123,22 @@ def dots(w: Array, x: Array, width: int) -> Array:
     return np.asarray(left @ right)
 
 
+def scaled(scale: Array, dot: Array) -> Array:
+    """float32 scale * dot, rounded once: zeros are +0, and an infinite scale gives NaN."""
+    return canonical(np.where(np.isinf(scale), NAN.view(np.float32), scale * dot + np.float32(0)))
+
+
 def product(w: Weights, x: Codes) -> Array:
     """float32 [rows of x, rows of w]: the bits of the product."""
     acc = np.zeros((len(x.q), len(w.q)), np.float32)
     dot = dots(w.q, x.q, BLOCK // w.per_block)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         for block in range(x.q.shape[1] // BLOCK):
-            d_x = x.scale[:, block, None]
-            if w.per_block == 1:
-                acc = fma(canonical(w.scale[None, :, block] * d_x), dot[block], acc)
-            else:
-                d_0, d_1 = (w.scale[None, :, 2 * block + half] for half in (0, 1))
-                inner = fma(d_1, dot[2 * block + 1], canonical(d_0 * dot[2 * block]))
-                acc = fma(d_x, inner, acc)
+            first, last = w.per_block * block, w.per_block * (block + 1) - 1
+            inner = scaled(w.scale[None, :, first], dot[first])
+            if last > first:
+                inner = fma(w.scale[None, :, last], dot[last], inner)
+            acc = fma(x.scale[:, block, None], inner, acc)
     return acc
 
 

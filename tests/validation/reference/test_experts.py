@@ -123,14 +123,20 @@ def test_a_product_is_what_fractions_say(per_block: int, seed: int) -> None:
                     at = slice(block * BLOCK + half * width, block * BLOCK + (half + 1) * width)
                     dot = int(w.q[row, at].astype(int) @ x.q[token, at].astype(int))
                     parts.append((Fraction(float(w.scale[row, block * per_block + half])), dot))
-                if per_block == 1:
-                    p = rounded(parts[0][0] * d_x)
-                    acc = rounded(Fraction(float(p)) * parts[0][1] + Fraction(float(acc)))
-                else:
-                    first = rounded(parts[0][0] * parts[0][1])
-                    inner = rounded(parts[1][0] * parts[1][1] + Fraction(float(first)))
-                    acc = rounded(d_x * Fraction(float(inner)) + Fraction(float(acc)))
+                inner = rounded(parts[0][0] * parts[0][1])
+                for scale, dot in parts[1:]:
+                    inner = rounded(scale * dot + Fraction(float(inner)))
+                acc = rounded(d_x * Fraction(float(inner)) + Fraction(float(acc)))
             assert got[token, row] == acc
+
+
+def test_a_scaled_dot_of_zero_is_positive_and_an_infinite_scale_gives_nan() -> None:
+    scale = np.array([-2.0, 2.0, 0.0, -0.0, np.inf, -np.inf, np.nan, -2.0], np.float32)
+    dot = np.array([0, -0.0, -3, 3, 5, 0, 5, 3], np.float32)
+    zeros, lost = experts.scaled(scale, dot)[:4], experts.scaled(scale, dot)[4:7]
+    assert (zeros.view(np.uint32) == 0).all()
+    assert (lost.view(np.uint32) == experts.NAN).all()
+    assert experts.scaled(scale, dot)[7] == -6
 
 
 def test_swiglu_s_ends() -> None:
