@@ -1,4 +1,5 @@
-"""Mutants of the fused product: fragments from blocks, stages, sums, SwiGLU's results on their way, rows of down."""
+"""Mutants of the fused product: fragments from blocks, stages, SwiGLU's results on their way, rows of down. Its sums are those
+of `expert_sums`."""
 
 from __future__ import annotations
 
@@ -29,7 +30,6 @@ def _fragment(name: str, old: str, new: str, why: str, path: str, *recipes: str)
 
 #: Rows that lie beyond 32 bits, which no case has.
 _OFFSETS = ("tests/strata/kernels/test_expert_offsets.py",)
-_SUM = "acc[m][first + j][e] = __fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e]);"
 
 _FUSED = (
     _fault(
@@ -98,51 +98,6 @@ _FUSED = (
         "Every second 32 values of K are left out.",
     ),
     _fault(
-        "sum-in-half",
-        _SUM,
-        "acc[m][first + j][e] = half_value(half_bits(__fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e])));",
-        "Sums are kept in half precision.",
-        "experts_one_sided",
-    ),
-    _fault(
-        "not-fused",
-        _SUM,
-        "acc[m][first + j][e] = __fadd_rn(acc[m][first + j][e], __fmul_rn(p, exact_float(dot[m][j][e])));",
-        "Products are rounded before they are added.",
-    ),
-    _fault(
-        "scale-of-row-g",
-        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);",
-        "const float p = __fmul_rn(w.scale[i][m][0][0], d);",
-        "Rows g + 8 take the scales of rows g: up those of gate.",
-    ),
-    _fault(
-        "scale-first-block",
-        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);",
-        "const float p = __fmul_rn(w.scale[0][m][e >> 1][0], d);",
-        "The second 32 values of a stage take the scale of the first.",
-    ),
-    _fault(
-        "dot-scaled-first",
-        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);\n            acc[m][first + j][e] = __fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e]);",
-        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], exact_float(dot[m][j][e]));\n            acc[m][first + j][e] = __fmaf_rn(p, d, acc[m][first + j][e]);",
-        "The dot is multiplied by the weights' scale first: another rounding.",
-    ),
-    _fault(
-        "two-scales-one",
-        "w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1]",
-        "w.scale[i][m][e >> 1][0], exact_float(dot[1]",
-        "Both halves of 32 values take the first scale.",
-        path=TWO,
-    ),
-    _fault(
-        "two-scales-not-fused",
-        "const float both = __fmaf_rn(w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1][m][j][e]), v);",
-        "const float both = __fadd_rn(__fmul_rn(w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1][m][j][e])), v);",
-        "The second product is rounded before it is added.",
-        path=TWO,
-    ),
-    _fault(
         "k8-halves-swapped",
         "a[i][m][r] = codes[0], a[i][m][2 + r] = codes[1];",
         "a[i][m][r] = codes[1], a[i][m][2 + r] = codes[0];",
@@ -153,12 +108,6 @@ _FUSED = (
         "for (int e = 0; e < 4; ++e) acc[m][j][e] = 0.0f;",
         "for (int e = 0; e < 4; ++e) acc[m][j][e] = item == static_cast<int>(blockIdx.x) ? 0.0f : 1e-5f;",
         "Sums of later items do not begin at zero.",
-    ),
-    _fault(
-        "conversion-start",
-        "bits_to_float(static_cast<u32>(kStart)));",
-        "bits_to_float(static_cast<u32>(kStart) + 1));",
-        "Every dot is one too small.",
     ),
     _fault(
         "swizzle-of-store",

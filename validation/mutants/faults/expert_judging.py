@@ -317,9 +317,26 @@ _NUMBERS = (
     _tested(
         "reference-scale-twice",
         REFERENCE,
-        "acc = fma(canonical(w.scale[None, :, block] * d_x), dot[block], acc)",
-        "acc = fma(w.scale[None, :, block], canonical(d_x * dot[block]), acc)",
+        "acc = fma(x.scale[:, block, None], inner, acc)",
+        "acc = fma(x.scale[:, block, None], inner, acc) if last > first else "
+        "fma(canonical(w.scale[None, :, block] * x.scale[:, block, None]), dot[block], acc)",
         "The predicted product rounds scale and dot in another order.",
+        _REFERENCE,
+    ),
+    _tested(
+        "reference-zero-with-sign",
+        REFERENCE,
+        "scale * dot + np.float32(0)",
+        "scale * dot",
+        "The predicted product of a scale and a dot may be -0.",
+        _REFERENCE,
+    ),
+    _tested(
+        "reference-infinity-stays",
+        REFERENCE,
+        "np.where(np.isinf(scale), NAN.view(np.float32), scale * dot + np.float32(0))",
+        "scale * dot + np.float32(0)",
+        "Infinite scales of blocks are predicted to give infinities.",
         _REFERENCE,
     ),
 )
