@@ -112,8 +112,8 @@ _FUSED = (
     _fault(
         "swizzle-of-store",
         "return column * kUnitValues + ((piece ^ (column >> 1 & 3)) * 16);",
-        "return column * kUnitValues + ((piece ^ (column >> 1 & 1)) * 16);",
-        "Pieces change places in another pattern, for stores and loads of some lanes alone.",
+        "return column * kUnitValues + ((piece ^ (column >> 3 & 3)) * 16);",
+        "Pieces change places by groups of eight columns, which loads of all tiles at one place do not follow.",
     ),
     _fault(
         "tail-not-zero",
