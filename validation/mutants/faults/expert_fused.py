@@ -196,10 +196,10 @@ _FUSED = (
         "experts_many",
     ),
     _fault(
-        "down-rows-past-end",
+        "down-last-row-unwritten",
         "        if (at < n) {\n",
-        "        if (at <= n) {\n",
-        "The row behind the last of a pair is written.",
+        "        if (at < n - 1) {\n",
+        "The last value of every row is not written.",
     ),
     _fault(
         "down-lost-uncounted",
