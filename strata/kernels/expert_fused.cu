@@ -300,72 +300,103 @@ DEVICE void multiply(Sums& acc, const Decoded& w, const Operands& x, int first) 
   }
 }
 
-// SwiGLU of a block's gate and up sums, then int8 for 32 features, into rows first .. first + columns - 1 of h.
-DEVICE void finish_gate_up(const Sums& acc, const Place& me, Shared<float> h, u8* units, float* trace, i32* status,
-                           i64 first, int feature, int ff, int columns) {
+// Gate and up sums of a block as they are: [row][gate ff | up ff].
+DEVICE void write_trace(const Sums& acc, const Place& me, float* trace, i64 first, int feature, int ff, int columns) {
 #pragma unroll
   for (int m = 0; m < FRAGMENTS; ++m) {
-    const int local = 8 * (me.warp * FRAGMENTS + m) + me.g;
+    const int at = feature + 8 * (me.warp * FRAGMENTS + m) + me.g;
 #pragma unroll
     for (int j = 0; j < kTiles; ++j)
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         const int column = 8 * j + 2 * me.t + c;
-        if (column >= columns || feature + local >= ff) continue;
-        const float gate = acc[m][j][c], up = acc[m][j][2 + c];
-        h.st(column * kFeatureRow + local, swiglu(gate, up));
-        if (trace != nullptr) {
-          float* here = trace + (first + column) * 2 * ff + feature + local;
-          store(here, gate);
-          store(here + ff, up);
-        }
+        if (column >= columns || at >= ff) continue;
+        float* here = trace + (first + column) * 2 * ff + at;
+        store(here, acc[m][j][c]);
+        store(here + ff, acc[m][j][2 + c]);
       }
   }
+}
+
+// SwiGLU of a block's gate and up sums, then int8 for 32 features, into rows first .. first + columns - 1 of h. Tiles
+// are done whole: what lies past the columns, or past the features, is not read again.
+DEVICE void finish_gate_up(const Sums& acc, const Place& me, Shared<float> h, u8* units, i32* status, i64 first,
+                           int feature, int ff, int columns) {
+  const int local = 8 * me.warp * FRAGMENTS + me.g;
+#pragma unroll
+  for (int j = 0; j < kTiles; ++j) {
+    if (8 * j >= columns) break;
+    float gate[2 * FRAGMENTS], up[2 * FRAGMENTS], made[2 * FRAGMENTS];
+#pragma unroll
+    for (int i = 0; i < 2 * FRAGMENTS; ++i) gate[i] = acc[i / 2][j][i % 2], up[i] = acc[i / 2][j][2 + i % 2];
+    swiglu_all(gate, up, made);
+#pragma unroll
+    for (int i = 0; i < 2 * FRAGMENTS; ++i) h.st((8 * j + 2 * me.t + i % 2) * kFeatureRow + local + 8 * (i / 2), made[i]);
+  }
   __syncthreads();
-  constexpr int kBlocks = kFeatures / kActivationBlock;
-  const int count = columns * kBlocks;   // of 8 lanes each
-  for (int base = me.warp * 4; base < count; base += kWarps * 4) {
-    const int unit = base + (me.lane >> 3), column = unit / kBlocks, block = unit % kBlocks, part = 4 * (me.lane & 7);
-    const bool here = unit < count && feature + block * kActivationBlock < ff;
-    const float4 v = here ? h.template ld<float4>(column * kFeatureRow + block * kActivationBlock + part) : float4{0.0f, 0.0f, 0.0f, 0.0f};
-    u32 largest[1] = {largest_magnitude(v)};
+  // Blocks of 32 features, each by 8 lanes, kAtOnce to a lane at a time.
+  constexpr int kBlocks = kFeatures / kActivationBlock, kAtOnce = 4;
+  const int count = columns * kBlocks, part = 4 * (me.lane & 7), row_bytes = ff / kUnitValues * kUnitBytes;
+  u8* corner = units + first * row_bytes + feature / kUnitValues * kUnitBytes;
+#pragma unroll 1
+  for (int base = me.warp * 4 * kAtOnce; base < count; base += kWarps * 4 * kAtOnce) {
+    float4 v[kAtOnce];
+    u32 largest[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int number = base + 4 * i + (me.lane >> 3), column = number / kBlocks, block = number % kBlocks;
+      v[i] = number < count ? h.template ld<float4>(column * kFeatureRow + block * kActivationBlock + part)
+                            : float4{0.0f, 0.0f, 0.0f, 0.0f};
+      largest[i] = largest_magnitude(v[i]);
+    }
     warp_max<8>(largest);
-    if (!here) continue;
-    const ActivationScale scale = activation_scale(largest[0]);
-    const i64 at = (first + column) * ff + feature + block * kActivationBlock;
-    const int half = static_cast<int>(at / kActivationBlock & 1);
-    u8* unit_at = units + at / kUnitValues * kUnitBytes;
-    store<u32>(unit_at + half * kActivationBlock + part, activation_codes(v, scale));
-    if (part == 0) {
-      store<float>(unit_at + kUnitScales + 4 * half, scale.d);
-      if (!scale.finite) atomicAdd(status + 1, 1);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int number = base + 4 * i + (me.lane >> 3), column = number / kBlocks, block = number % kBlocks;
+      if (number >= count || feature + block * kActivationBlock >= ff) continue;
+      const ActivationScale scale = activation_scale(largest[i]);
+      u8* unit = corner + column * row_bytes + block / 2 * kUnitBytes;
+      store<u32>(unit + block % 2 * kActivationBlock + part, activation_codes(v[i], scale));
+      if (part == 0) {
+        store<float>(unit + kUnitScales + block % 2 * 4, scale.d);
+        if (!scale.finite) atomicAdd(status + 1, 1);
+      }
     }
   }
 }
 
-// Sums of down as they are, each row to its pair.
+// Sums of down as they are, each row to its pair. What is not finite is looked for in all of them at once.
 DEVICE void finish_down(const Sums& acc, const Place& me, Shared<i32> pairs, float* out, i32* status, int row, int n, int columns) {
-  int lost = 0;
+  const int at = row + 16 * me.warp * FRAGMENTS + me.g;
+  float probe = 0.0f;   // becomes NaN
 #pragma unroll
-  for (int j = 0; j < kTiles; ++j)
+  for (int j = 0; j < kTiles; ++j) {
+    if (8 * j >= columns) break;
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
       const int column = 8 * j + 2 * me.t + c;
       if (column >= columns) continue;
-      float* here = out + static_cast<i64>(pairs.ld(column)) * n;
+      float* here = out + static_cast<i64>(pairs.ld(column)) * n + at;
 #pragma unroll
-      for (int m = 0; m < FRAGMENTS; ++m)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const int at = row + 16 * (me.warp * FRAGMENTS + m) + 8 * r + me.g;
-          const float v = acc[m][j][2 * r + c];
-          if (at < n) {
-            store(here + at, v);
-            lost += magnitude_bits(v) >= kInfinityBits;
-          }
-        }
+      for (int i = 0; i < 2 * FRAGMENTS; ++i) {
+        if (at + 8 * i >= n) continue;
+        const float v = acc[i / 2][j][2 * (i % 2) + c];
+        store(here + 8 * i, v);
+        probe = __fmaf_rn(v, 0.0f, probe);
+      }
     }
-  if (lost > 0) atomicAdd(status + 2, lost);
+  }
+  if (probe == 0.0f) return;
+  int lost = 0;
+#pragma unroll
+  for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+    for (int c = 0; c < 2; ++c)
+#pragma unroll
+      for (int i = 0; i < 2 * FRAGMENTS; ++i)
+        if (8 * j + 2 * me.t + c < columns && at + 8 * i < n)
+          lost += magnitude_bits(acc[i / 2][j][2 * (i % 2) + c]) >= kInfinityBits;
+  atomicAdd(status + 2, lost);
 }
 
 // blobs: address of each expert. tiles: {expert, first row} of every COLUMNS rows, in order of experts; tile_of and
@@ -509,8 +540,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     if constexpr (kDown) {
       finish_down(acc, me, pair_of, out, status, block * WEIGHT_ROWS, n, columns);
     } else {
+      if (trace != nullptr) write_trace(acc, me, trace, first, block * kFeatures, ff, columns);
       __syncthreads();   // SwiGLU's results lie where the stages were
-      finish_gate_up(acc, me, activated, h, trace, status, first, block * kFeatures, ff, columns);
+      finish_gate_up(acc, me, activated, h, status, first, block * kFeatures, ff, columns);
     }
   }
 }

@@ -6,7 +6,7 @@
 // d = NaN, so that everything computed from it is NaN, and the caller counts it.
 #pragma once
 
-#include "vocabulary.cuh"
+#include "quotient.cuh"
 
 constexpr int kActivationBlock = 32;
 // A row of activations in memory is units of 64 values: 64 codes, the scales of both blocks, 8 bytes that nobody uses.
@@ -20,6 +20,8 @@ struct ActivationScale {
 
 // The scale of a block from the largest of its values' magnitudes, taken as bits: NaN and infinity are the largest.
 DEVICE ActivationScale activation_scale(u32 largest) {
+  if (usual_operand(bits_to_float(largest)))
+    return {usual_quotient(127.0f, bits_to_float(largest)), usual_quotient(bits_to_float(largest), 127.0f), true};
   if (largest >= kInfinityBits) return {0.0f, bits_to_float(kNotANumber), false};
   const float amax = bits_to_float(largest), inverse = __fdiv_rn(127.0f, amax);
   if (float_to_bits(inverse) >= kInfinityBits) return {0.0f, 0.0f, true};   // amax 0 too
