@@ -40,6 +40,10 @@ def test_infinite_block_scales_make_nan(lanes: LanesExecutor, mode: str, tier: i
     for shape in expert_fused.SHAPES:
         got = fused(lanes, made, tier, shape=shape, trace=True)
         assert differences(got, want) == []
+        assert got.status is not None
+        assert got.status[0] == 0
+        assert got.status[1] == np.isnan(want.h_scales).sum() > 0
+        assert got.status[2] == (~np.isfinite(want.rows)).sum()
         assert got.gate is not None
         of_first = made.ids[:, 0] == 0
         assert np.isnan(got.gate[of_first, :, ROW]).all()

@@ -28,6 +28,8 @@ def _fragment(name: str, old: str, new: str, why: str, path: str, *recipes: str)
     return Mutant(f"fragment-{name}", FRAGMENTS, old, new, why, path, recipes or ("experts_plain",))
 
 
+#: Block scales that are not finite, which no recipe draws.
+INFINITE = ("tests/strata/kernels/test_expert_infinite_scales.py",)
 #: Rows that lie beyond 32 bits, which no case has.
 _OFFSETS = ("tests/strata/kernels/test_expert_offsets.py",)
 
@@ -141,21 +143,21 @@ _FUSED = (
     ),
     _fault(
         "h-amax-of-64",
-        "u32 largest[1] = {largest_magnitude(v)};\n    warp_max<8>(largest);",
-        "u32 largest[1] = {largest_magnitude(v)};\n    warp_max<16>(largest);",
+        "warp_max<8>(largest);",
+        "warp_max<16>(largest);",
         "h has one scale for 64 values.",
     ),
     _fault(
         "h-row-of-other",
-        "const i64 at = (first + column) * ff + feature + block * kActivationBlock;",
-        "const i64 at = (first + column) * ff + feature + (block ^ 1) * kActivationBlock;",
-        "Neighbouring blocks of h change places, out of the row at its end.",
+        "u8* unit = corner + column * row_bytes + block / 2 * kUnitBytes;",
+        "u8* unit = corner + column * row_bytes + (block / 2 ^ 1) * kUnitBytes;",
+        "Neighbouring units of h change places, out of the row at its end.",
     ),
     _fault(
         "h-half-lost",
-        "const int half = static_cast<int>(at / kActivationBlock & 1);",
-        "const int half = 0 * static_cast<int>(at);",
-        "The second block of a unit of h is written over the first.",
+        "store<u32>(unit + block % 2 * kActivationBlock + part, activation_codes(v[i], scale));",
+        "store<u32>(unit + part, activation_codes(v[i], scale));",
+        "Codes of the second block of a unit of h are written over the first.",
     ),
     _fault(
         "h-lost-uncounted",
@@ -166,53 +168,81 @@ _FUSED = (
     ),
     _fault(
         "h-features-past-end",
-        "const bool here = unit < count && feature + block * kActivationBlock < ff;",
-        "const bool here = unit < count;",
+        "if (number >= count || feature + block * kActivationBlock >= ff) continue;",
+        "if (number >= count) continue;",
         "Blocks behind the last feature are written into the next row.",
     ),
     _fault(
         "gate-up-swapped",
-        "const float gate = acc[m][j][c], up = acc[m][j][2 + c];",
-        "const float up = acc[m][j][c], gate = acc[m][j][2 + c];",
+        "gate[i] = acc[i / 2][j][i % 2], up[i] = acc[i / 2][j][2 + i % 2];",
+        "up[i] = acc[i / 2][j][i % 2], gate[i] = acc[i / 2][j][2 + i % 2];",
         "Gate and up are swapped.",
     ),
     _fault(
         "gate-up-columns",
-        "const float gate = acc[m][j][c], up = acc[m][j][2 + c];",
-        "const float gate = acc[m][j][c], up = acc[m][j][3 - c];",
+        "gate[i] = acc[i / 2][j][i % 2], up[i] = acc[i / 2][j][2 + i % 2];",
+        "gate[i] = acc[i / 2][j][i % 2], up[i] = acc[i / 2][j][3 - i % 2];",
         "up is that of the neighbouring pair.",
     ),
     _fault(
         "row-to-slot",
-        "static_cast<i64>(pairs.ld(column)) * n;",
-        "static_cast<i64>(column) * n;",
+        "static_cast<i64>(pairs.ld(column)) * n + at;",
+        "static_cast<i64>(column) * n + at;",
         "Rows of down are written where their tile stands, not to their pair.",
     ),
     _fault(
         "out-offset-in-16-bits",
-        "static_cast<i64>(pairs.ld(column)) * n;",
-        "static_cast<i64>(static_cast<u16>(pairs.ld(column) * n));",
+        "static_cast<i64>(pairs.ld(column)) * n + at;",
+        "static_cast<i64>(static_cast<u16>(pairs.ld(column) * n)) + at;",
         "The offset of an output row is kept in 16 bits: a large one falls among the first rows.",
         "experts_many",
     ),
     _fault(
         "down-last-row-unwritten",
-        "        if (at < n) {\n",
-        "        if (at < n - 1) {\n",
+        "if (at + 8 * i >= n) continue;",
+        "if (at + 8 * i >= n - 1) continue;",
         "The last value of every row is not written.",
     ),
     _fault(
         "down-lost-uncounted",
-        "if (lost > 0) atomicAdd(status + 2, lost);",
+        "atomicAdd(status + 2, lost);",
         "",
         "Outputs that are not finite are not counted.",
         "experts_broken",
     ),
     _fault(
+        "down-infinity-unseen",
+        "probe = __fmaf_rn(v, 0.0f, probe);",
+        "probe = v != v ? v : probe;",
+        "Outputs that are infinite are looked for only beside a NaN.",
+        "experts_one_sided",
+    ),
+    _fault(
+        "down-probe-of-last",
+        "probe = __fmaf_rn(v, 0.0f, probe);",
+        "probe = __fmul_rn(v, 0.0f);",
+        "Only a thread's last output says whether it lost some.",
+        "experts_broken",
+    ),
+    _fault(
+        "trace-of-up-first",
+        "store(here, acc[m][j][c]);",
+        "store(here, acc[m][j][2 + c]);",
+        "The trace of gate is that of up.",
+    ),
+    _fault(
         "down-first-fragment",
-        "const int at = row + 16 * (me.warp * FRAGMENTS + m) + 8 * r + me.g;",
-        "const int at = row + 16 * (me.warp * FRAGMENTS + m) + 8 * (1 - r) + me.g;",
+        "const float v = acc[i / 2][j][2 * (i % 2) + c];",
+        "const float v = acc[i / 2][j][2 - 2 * (i % 2) + c];",
         "The two halves of a fragment's rows change places.",
+    ),
+    Mutant(
+        "fused-down-lost-of-all-columns",
+        FUSED,
+        "if (8 * j + 2 * me.t + c < columns && at + 8 * i < n)",
+        "if (at + 8 * i < n)",
+        "Columns behind the last, zeros times an infinite scale, are counted with what is not finite.",
+        tests=INFINITE,
     ),
     Mutant(
         "fused-wide-lost-uncounted",
@@ -225,24 +255,24 @@ _FUSED = (
         also=(
             Edit(
                 FUSED,
-                "if (lost > 0) atomicAdd(status + 2, lost);",
-                "if (COLUMNS == 64 && lost > 0) atomicAdd(status + 2, lost);",
+                "atomicAdd(status + 2, lost);",
+                "if (COLUMNS == 64) atomicAdd(status + 2, lost);",
             ),
         ),
     ),
     Mutant(
         "fused-out-offset-in-32-bits",
         FUSED,
-        "static_cast<i64>(pairs.ld(column)) * n;",
-        "static_cast<i64>(static_cast<i32>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n)));",
+        "static_cast<i64>(pairs.ld(column)) * n + at;",
+        "static_cast<i64>(static_cast<i32>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n))) + at;",
         "The offset of an output row is kept in 32 bits: from 2^31 values on rows are written elsewhere.",
         tests=_OFFSETS,
     ),
     Mutant(
         "fused-out-offset-unsigned",
         FUSED,
-        "static_cast<i64>(pairs.ld(column)) * n;",
-        "static_cast<i64>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n));",
+        "static_cast<i64>(pairs.ld(column)) * n + at;",
+        "static_cast<i64>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n)) + at;",
         "The offset of an output row is kept in 32 bits without a sign: from 2^32 values on rows fall among the first.",
         tests=_OFFSETS,
     ),

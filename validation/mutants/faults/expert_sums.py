@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from validation.mutants.faults.expert_fused import FUSED, ONE, TWO
+from validation.mutants.faults.expert_fused import FUSED, INFINITE, ONE, TWO
 from validation.mutants.mutant import Edit, Mutant
 
 _DOT = "const float v = __fmaf_rn(started(dot[m][j][e]), w.scale[i][m][e >> 1][0], w.back[i][m][e >> 1]);"
@@ -15,8 +15,6 @@ _ADD = "acc[m][first + j][e] = __fmaf_rn(d, v, acc[m][first + j][e]);"
 _BACK = "back[i][m][r] = __fmul_rn(-kStartValue, scale[i][m][r][0]);"
 _START, _VALUE = "kStart = 0x4b400000;", "kStartValue = 12582912.0f;"
 _D = "const float d = e & 1 ? (i ? x.d_x[j].w : x.d_x[j].z) : (i ? x.d_x[j].y : x.d_x[j].x);\n            "
-#: Block scales that are not finite, which no recipe draws.
-_INFINITE = ("tests/strata/kernels/test_expert_infinite_scales.py",)
 
 
 def _sum(name: str, old: str, new: str, why: str, path: str = ONE, also: tuple[Edit, ...] = ()) -> Mutant:
@@ -177,7 +175,7 @@ _STARTS = (
         _DOT,
         "const float v = __fmul_rn(__fsub_rn(started(dot[m][j][e]), kStartValue), w.scale[i][m][e >> 1][0]);",
         "An infinite scale of a block gives infinities, where its rows should be NaN.",
-        tests=_INFINITE,
+        tests=INFINITE,
     ),
     Mutant(
         "fused-infinite-scale-stays-of-two",
@@ -185,7 +183,7 @@ _STARTS = (
         _FIRST,
         "const float v = __fmul_rn(__fsub_rn(started(dot[0][m][j][e]), kStartValue), w.scale[i][m][e >> 1][0]);",
         "With two scales an infinite one gives infinities, where its rows should be NaN.",
-        tests=_INFINITE,
+        tests=INFINITE,
     ),
 )
 
