@@ -10,6 +10,7 @@ from strata.formats import FORMATS
 from strata.kernels import expert_fused
 from strata.kernels.experts import formats_of
 from tests.strata.kernels.expert_small import Layer, differences, expected, fused, layer
+from validation.experts.inputs import decoded
 
 N, FF, ROW, INFINITIES = 256, 64, 5, (0x7C00, 0xFC00)
 
@@ -20,7 +21,8 @@ def lanes() -> LanesExecutor:
 
 
 def infinite(mode: str) -> Layer:
-    """Expert 0 has infinite scales in a row of gate, expert 1 in a row of down; token 1 is zero."""
+    """Expert 0 has infinite scales in a row of gate, expert 1 in a row of down. Token 1 is zero; every dot of token 0
+    with that row of gate is above zero, so that infinities alone would add up to one."""
     made = layer(mode, tokens=6, experts=2, top=1, n=N, ff=FF)
     made.ids[:, 0] = np.arange(6) // 2 % 2
     gate_up, down = (FORMATS[name] for name in formats_of(mode))
@@ -29,6 +31,8 @@ def infinite(mode: str) -> Layer:
         last = first + form.row_bytes(k) - form.nbytes
         for at, bits in zip((first, last), INFINITIES, strict=True):
             made.experts.blobs[expert][at : at + 2] = [bits & 255, bits >> 8]
+    row = decoded(gate_up.name, made.experts.blobs[0][: made.experts.layout.up], FF).q[ROW]
+    made.x[0] = np.where(row < 0, -1, 1)
     return made
 
 
