@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from validation.mutants.mutant import ROOT, Edit, Mutant, removals
 
-FUSED = "strata/kernels/expert_fused.cu"
-FRAGMENTS = "strata/kernels/include/expert_fragments.cuh"
+KERNELS = "strata/kernels"
+FUSED = f"{KERNELS}/expert_fused.cu"
+FRAGMENTS = f"{KERNELS}/include/expert_fragments.cuh"
 
 
 def _path(mode: str, tier: str = "sm75") -> str:
@@ -20,8 +21,27 @@ ONE, TWO = _path("iq3_xxs/iq4_nl"), _path("iq2_xs/q2_0", "sm80")
 IQ3_S, IQ4_XS, IQ2_XXS, IQ2_S = (_path(f"{name}/q2_0") for name in ("iq3_s", "iq4_xs", "iq2_xxs", "iq2_s"))
 
 
+def _sources() -> tuple[str, ...]:
+    """The kernel and the headers that are its own."""
+    headers = sorted(file.name for file in (ROOT / KERNELS / "include").glob("expert_*.cuh"))
+    return (FUSED, *(f"{KERNELS}/include/{name}" for name in headers if name != "expert_formats.cuh"))
+
+
+def source_of(text: str) -> str:
+    """Which of the kernel's sources has `text`; the kernel itself when none has, for a test to say so."""
+    return next((name for name in _sources() if text in (ROOT / name).read_text()), FUSED)
+
+
+def edit(old: str, new: str) -> Edit:
+    return Edit(source_of(old), old, new)
+
+
 def _fault(name: str, old: str, new: str, why: str, *recipes: str, path: str = ONE) -> Mutant:
-    return Mutant(f"fused-{name}", FUSED, old, new, why, path, recipes or ("experts_plain",))
+    return Mutant(f"fused-{name}", source_of(old), old, new, why, path, recipes or ("experts_plain",))
+
+
+def _tested(name: str, old: str, new: str, why: str, tests: tuple[str, ...]) -> Mutant:
+    return Mutant(f"fused-{name}", source_of(old), old, new, why, tests=tests)
 
 
 def _fragment(name: str, old: str, new: str, why: str, path: str, *recipes: str) -> Mutant:
@@ -236,53 +256,48 @@ _FUSED = (
         "const float v = acc[i / 2][j][2 - 2 * (i % 2) + c];",
         "The two halves of a fragment's rows change places.",
     ),
-    Mutant(
-        "fused-down-lost-of-all-columns",
-        FUSED,
+    _tested(
+        "down-lost-of-all-columns",
         "if (8 * j + 2 * me.t + c < columns && at + 8 * i < n)",
         "if (at + 8 * i < n)",
         "Columns behind the last, zeros times an infinite scale, are counted with what is not finite.",
-        tests=INFINITE,
+        INFINITE,
     ),
     Mutant(
         "fused-wide-lost-uncounted",
-        FUSED,
+        source_of("if (!scale.finite) atomicAdd(status + 1, 1);"),
         "if (!scale.finite) atomicAdd(status + 1, 1);",
         "if (COLUMNS == 64 && !scale.finite) atomicAdd(status + 1, 1);",
         "Tiles of 128 columns count neither blocks of h nor outputs that are not finite.",
         TWO,
         ("experts_broken",),
         also=(
-            Edit(
-                FUSED,
+            edit(
                 "atomicAdd(status + 2, lost);",
                 "if (COLUMNS == 64) atomicAdd(status + 2, lost);",
             ),
         ),
     ),
-    Mutant(
-        "fused-out-offset-in-32-bits",
-        FUSED,
+    _tested(
+        "out-offset-in-32-bits",
         "static_cast<i64>(pairs.ld(column)) * n + at;",
         "static_cast<i64>(static_cast<i32>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n))) + at;",
         "The offset of an output row is kept in 32 bits: from 2^31 values on rows are written elsewhere.",
-        tests=_OFFSETS,
+        _OFFSETS,
     ),
-    Mutant(
-        "fused-out-offset-unsigned",
-        FUSED,
+    _tested(
+        "out-offset-unsigned",
         "static_cast<i64>(pairs.ld(column)) * n + at;",
         "static_cast<i64>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n)) + at;",
         "The offset of an output row is kept in 32 bits without a sign: from 2^32 values on rows fall among the first.",
-        tests=_OFFSETS,
+        _OFFSETS,
     ),
-    Mutant(
-        "fused-unit-offset-in-32-bits",
-        FUSED,
+    _tested(
+        "unit-offset-in-32-bits",
         "from += static_cast<i64>(row_of(column)) * (k / kUnitValues * kUnitBytes);",
         "from += static_cast<u32>(row_of(column)) * static_cast<u32>(k / kUnitValues * kUnitBytes);",
         "The offset of a row of activations is kept in 32 bits: rows far behind are taken from the first ones.",
-        tests=_OFFSETS,
+        _OFFSETS,
     ),
     _fault(
         "stage-before-last-free",
@@ -454,15 +469,16 @@ _FRAGMENTS = (
 
 def mutants() -> Iterator[Mutant]:
     yield from (*_FUSED, *_FRAGMENTS)
-    source = (ROOT / FUSED).read_text()
-    for path, name in ((ONE, "barrier"), (TWO, "async-barrier")):
-        pattern = Mutant(
-            f"fused-{name}",
-            FUSED,
-            "__syncthreads();",
-            ";" if path == ONE else "",
-            "Threads go on before the others have come so far.",
-            path,
-            ("experts_plain",),
-        )
-        yield from removals(pattern, source)
+    for source in _sources():
+        part = "" if source == FUSED else source.rpartition("/")[2].removeprefix("expert_").removesuffix(".cuh") + "-"
+        for path, name in ((ONE, "barrier"), (TWO, "async-barrier")):
+            pattern = Mutant(
+                f"fused-{part}{name}",
+                source,
+                "__syncthreads();",
+                ";" if path == ONE else "",
+                "Threads go on before the others have come so far.",
+                path,
+                ("experts_plain",),
+            )
+            yield from removals(pattern, (ROOT / source).read_text())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from validation.mutants.faults.expert_fused import FUSED, INFINITE, ONE, TWO
+from validation.mutants.faults.expert_fused import INFINITE, ONE, TWO, edit, source_of
 from validation.mutants.mutant import Edit, Mutant
 
 _DOT = "const float v = __fmaf_rn(started(dot[m][j][e]), w.scale[i][m][e >> 1][0], w.back[i][m][e >> 1]);"
@@ -18,11 +18,11 @@ _D = "const float d = e & 1 ? (i ? x.d_x[j].w : x.d_x[j].z) : (i ? x.d_x[j].y : 
 
 
 def _sum(name: str, old: str, new: str, why: str, path: str = ONE, also: tuple[Edit, ...] = ()) -> Mutant:
-    return Mutant(f"fused-{name}", FUSED, old, new, why, path, ("experts_plain",), also)
+    return Mutant(f"fused-{name}", source_of(old), old, new, why, path, ("experts_plain",), also)
 
 
 def _also(old: str, new: str) -> tuple[Edit, ...]:
-    return (Edit(FUSED, old, new),)
+    return (edit(old, new),)
 
 
 _SUMS = (
@@ -171,7 +171,7 @@ _STARTS = (
     ),
     Mutant(
         "fused-infinite-scale-stays",
-        FUSED,
+        source_of(_DOT),
         _DOT,
         "const float v = __fmul_rn(__fsub_rn(started(dot[m][j][e]), kStartValue), w.scale[i][m][e >> 1][0]);",
         "An infinite scale of a block gives infinities, where its rows should be NaN.",
@@ -179,7 +179,7 @@ _STARTS = (
     ),
     Mutant(
         "fused-infinite-scale-stays-of-two",
-        FUSED,
+        source_of(_FIRST),
         _FIRST,
         "const float v = __fmul_rn(__fsub_rn(started(dot[0][m][j][e]), kStartValue), w.scale[i][m][e >> 1][0]);",
         "With two scales an infinite one gives infinities, where its rows should be NaN.",
