@@ -12,6 +12,9 @@
 #include "include/expert_copies.cuh"
 #include "include/expert_finish.cuh"
 
+// Whether there are registers for the next item's tile.
+constexpr bool kAhead = kDown;
+
 // What a block works on: rows of an expert from `first` on. The next item's is read while this one is worked on.
 struct Work {
   int expert, first, rows;
@@ -50,6 +53,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
   const int weight_rows = kDown ? n : 2 * ff, weight_blocks = (weight_rows + WEIGHT_ROWS - 1) / WEIGHT_ROWS;
   const int code_at = kept((lane & 7) * kUnitBytes + (lane >> 3) * 16), scale_at = kept(2 * me.t * kUnitBytes + kUnitScales);
   load_fragment_grid<FORMAT>(table, grid, thread, kThreads);
+  // Loads run ahead of the tiles that are multiplied, into columns that nobody may have filled.
+  if (TIER >= 80)
+    for (int i = 16 * thread; i < STAGES * kStage; i += 16 * kThreads) staged.st<uint4>(i, uint4{0, 0, 0, 0});
   Levels levels;
   make_levels<FORMAT>(levels, static_cast<u32>(k) >> 31 & lane);
 
@@ -124,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     start(0);
     incoming.land(stage_at(0));
 #endif
-    if (later < items) next.find(tiles, first_tile + later / weight_blocks);
+    if (kAhead && later < items) next.find(tiles, first_tile + later / weight_blocks);
     for (int stage = 0; stage < stages; ++stage) {
 #if TIER >= 80
       cp_async_wait<STAGES - 2>();
@@ -165,7 +171,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 #if TIER >= 80
     cp_async_wait<0>();
 #endif
-    if (later < items) next.look_up(offsets, blobs);
+    if (later < items) {
+      if (!kAhead) next.find(tiles, first_tile + later / weight_blocks);
+      next.look_up(offsets, blobs);
+    }
     if constexpr (kDown) {
       finish_down(acc, me, pair_of, out, status, block * WEIGHT_ROWS, n, columns);
     } else {

@@ -33,7 +33,7 @@ struct Incoming {
   // stage: its number; to: its place in shared memory.
   MEMBER void start(int stage, Shared<u8> to) {
     const u8* here = units + static_cast<i64>(stage) * kUnitBytes;
-    const Shared<u8> mine = rest(to, kStage, 16 * thread);
+    const Shared<u8> mine = rest(to, kStage, kThreads > COLUMNS * unit && thread >= COLUMNS * unit ? 0 : 16 * thread);
 #pragma unroll
     for (int i = 0; i < each; ++i) {
       if (i == each - 1 && thread + i * kThreads >= count) break;   // before that a branch would cost more
