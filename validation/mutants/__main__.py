@@ -15,6 +15,7 @@ from rich.console import Console
 
 from strata.executors import NAMES
 from strata.executors.base import StrataError
+from strata.output import ends_unread
 from validation.mutants import matrix
 from validation.mutants.faults import table
 from validation.mutants.mutant import ROOT, Mutant
@@ -66,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+@ends_unread
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 when every mutant was killed, 1 when one survived, 2 when one could not be judged."""
     options = parser().parse_args(arguments)
