@@ -319,8 +319,25 @@ _NUMBERS = (
         "reference-scale-twice",
         REFERENCE,
         "            add(x.scale[:, block, None], inner, acc, out=acc)\n",
-        "            inner *= x.scale[:, block, None]\n            acc += inner\n",
-        "The predicted product rounds twice where the kernel rounds once.",
+        "            if last > first:\n                add(x.scale[:, block, None], inner, acc, out=acc)\n"
+        "            else:\n                add(canonical(w.scale[None, :, block] * x.scale[:, block, None]), dot[block], acc, out=acc)\n",
+        "The predicted product rounds scale and dot in another order.",
+        _REFERENCE,
+    ),
+    _tested(
+        "reference-zero-with-sign",
+        REFERENCE,
+        "scale * dot + np.float32(0)",
+        "scale * dot",
+        "The predicted product of a scale and a dot may be -0.",
+        _REFERENCE,
+    ),
+    _tested(
+        "reference-infinity-stays",
+        REFERENCE,
+        "np.where(np.isinf(scale), NAN.view(np.float32), scale * dot + np.float32(0))",
+        "scale * dot + np.float32(0)",
+        "Infinite scales of blocks are predicted to give infinities.",
         _REFERENCE,
     ),
 )
