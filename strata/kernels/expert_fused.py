@@ -61,8 +61,9 @@ _FRAGMENTS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 1}
 _MIN_BLOCKS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 1}
 #: Two scales for 32 values and 128 sums are too much for a thread.
 _ONE_FRAGMENT = (("iq2_s", 80, 2),)
-#: Stages of activations in shared memory.
+#: Stages of activations in shared memory; three where four would take more than the 99 KiB of an RTX 30.
 _STAGES = {75: 2, 80: 4}
+_THREE_STAGES = (("iq4_xs", 80, 4),)
 #: Passes in which sums of gate and up go through shared memory.
 _PASSES = {75: 2, 80: 1}
 #: Values and bytes of a unit of activations, see include/activation.cuh.
@@ -78,12 +79,17 @@ _SCANS = 3
 _SIGNED_GRID, _SIGNS = ("iq3_xxs",), 16
 
 
+def stages_of(form: str, tier: int, shape: int) -> int:
+    """Stages of activations, of 64 values each, in shared memory."""
+    return 3 if (form, tier, shape) in _THREE_STAGES else _STAGES[tier]
+
+
 def shared_bytes(form: str, tier: int, shape: int) -> int:
     """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (a unit
     a column), on sm80 buffers of whole blocks of weights (in 16-byte pieces, in eight rows an odd
     number each or one more), or, after them, sums of gate and up; for down a number for each column; the codebook."""
     weight_rows, columns = SHAPES[shape]
-    stages = _STAGES[tier] * columns * _UNIT_BYTES
+    stages = stages_of(form, tier, shape) * columns * _UNIT_BYTES
     if tier >= 80:
         chunk, buffers = (128, 3) if form == "iq4_nl" and weight_rows == 256 else (256, 2)
         pieces = (chunk // FORMATS[form].values * FORMATS[form].nbytes + 29) // 16
@@ -122,7 +128,7 @@ def kernel(form: str, tier: int, shape: int) -> Kernel:
             ("WEIGHT_ROWS", weight_rows),
             ("COLUMNS", columns),
             ("FRAGMENTS", fragments),
-            ("STAGES", _STAGES[tier]),
+            ("STAGES", stages_of(form, tier, shape)),
             ("SHARED_BYTES", size),
             ("MIN_BLOCKS", resident),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from validation.exp2 import exp2
-from validation.reference.experts import fma
+from validation.reference.fma import fma
 
 #: -log2(e) as the float32 of strata/kernels/combine.py.
 MINUS_LOG2_E = np.uint32(0xBFB8AA3B).view(np.float32)
