@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -19,13 +19,26 @@ from rich.console import Console
 from strata.executors import NAMES as EXECUTORS
 from strata.executors import open_executor
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
-from strata.kernels.paths import Path, select
-from validation import fuzz_around, fuzz_attention, fuzz_experts
+from strata.kernels.paths import AROUND, EXPERTS, Path, select
+from validation import fuzz_around, fuzz_attention, fuzz_expert_draws, fuzz_experts
 from validation.fuzz_compared import Compared
 
-#: What is fuzzed, by modules alike: `OPERATIONS`; `configuration` of a seed, an index, modes and whether it is run in
-#: the checked build; `compare` on an executor and a path of its mode.
-KINDS: tuple[Any, ...] = (fuzz_attention, fuzz_experts, fuzz_around)
+
+@dataclass(frozen=True)
+class Kind:
+    """What is fuzzed in the same way. configuration: of a seed, an index, modes, and whether it is run in the checked
+    build; compare: an executor, the seed, the configuration and a path of its mode to what it came to."""
+
+    operations: Sequence[str]
+    configuration: Callable[[int, int, Sequence[str], bool], Any]
+    compare: Callable[[Executor, int, Any, Path], Compared]
+
+
+KINDS = (
+    Kind(fuzz_attention.OPERATIONS, fuzz_attention.configuration, fuzz_attention.compare),
+    Kind(EXPERTS, fuzz_expert_draws.configuration, fuzz_experts.compare),
+    Kind(AROUND, fuzz_around.configuration, fuzz_around.compare),
+)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -62,21 +75,21 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return 0 if results and all(result.sound for result in results) else 1
 
 
-def _kinds(pattern: str) -> list[tuple[Any, list[Path]]]:
+def _kinds(pattern: str) -> list[tuple[Kind, list[Path]]]:
     """The kinds that a pattern's paths have, with those paths. Raises StrataError where there is none."""
     try:
         paths = select(pattern)
     except ValueError as error:
         raise StrataError(str(error)) from error
-    found = [(kind, [path for path in paths if path.operation in kind.OPERATIONS]) for kind in KINDS]
+    found = [(kind, [path for path in paths if path.operation in kind.operations]) for kind in KINDS]
     found = [(kind, own) for kind, own in found if own]
     if not found:
-        known = ", ".join(name for kind in KINDS for name in kind.OPERATIONS)
+        known = ", ".join(name for kind in KINDS for name in kind.operations)
         raise StrataError(f"--paths {pattern}: {paths[0].operation} is not fuzzed, expected one of {known}")
     return found
 
 
-def _compare(kind: Any, paths: Sequence[Path], executor: Executor, seed: int, index: int) -> Iterator[Compared]:
+def _compare(kind: Kind, paths: Sequence[Path], executor: Executor, seed: int, index: int) -> Iterator[Compared]:
     """Configuration `index` of a kind on those of its paths that have its mode. A run that fails is a result."""
     what = kind.configuration(seed, index, tuple(dict.fromkeys(path.mode for path in paths)), executor.name == "lanes")
     for path in paths:

@@ -14,7 +14,7 @@ import numpy as np
 from strata.executors.base import Executor, Witness
 from strata.kernels import combine, router
 from strata.kernels.combine import Combined
-from strata.kernels.paths import AROUND, Path
+from strata.kernels.paths import Path
 from strata.kernels.router import Routing
 from validation.draws import Stream
 from validation.experts import drawn
@@ -26,7 +26,6 @@ from validation.fuzz_numbers import NUMBERS, floats
 from validation.reference import combine as combine_reference
 from validation.reference import router as router_reference
 
-OPERATIONS = AROUND
 #: Columns of a sum: any multiple of 4.
 COLUMNS = (4, 8, 124, 128, 132, 256, 640, 2560)
 #: Levels that the logits of every third configuration are rounded to, so that many are equal.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,7 +37,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Ends:
     """Stand-ins for the kinds, all of whose runs are sound but those set here."""
     chosen: Ends = {}
 
-    def configuration(seed: int, index: int, modes: tuple[str, ...], checked: bool) -> What:
+    def configuration(seed: int, index: int, modes: Sequence[str], checked: bool) -> What:
         assert checked
         return What(index, modes[index % len(modes)])
 
@@ -48,9 +48,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Ends:
         assert isinstance(end, Compared)
         return end
 
-    kinds = [
-        SimpleNamespace(OPERATIONS=kind.OPERATIONS, configuration=configuration, compare=compare) for kind in fuzz.KINDS
-    ]
+    kinds = [fuzz.Kind(kind.operations, configuration, compare) for kind in fuzz.KINDS]
     monkeypatch.setattr(fuzz, "KINDS", tuple(kinds))
     monkeypatch.setattr(fuzz, "open_executor", lambda *_, **__: StubExecutor())
     return chosen

@@ -10,6 +10,7 @@ import numpy as np
 from strata.executors.base import Executor, Kernel, Witness
 from validation import judge
 from validation.bounds.experts import Bounded
+from validation.bounds.published_experts import PUBLISHED_TOKENS
 from validation.experts.case import ExpertCase
 from validation.experts.expected import Bits, Model, Steps
 from validation.experts.inputs import Inputs
@@ -129,6 +130,15 @@ def ordinary(case: ExpertCase) -> bool:
     """Whether every step of a case is finite in float32: tokens are, and products stay in range."""
     recipe = find(case.recipe)
     return recipe.weights is not Weights.EXTREMES and recipe.values is not Values.BROKEN
+
+
+def as_published(case: ExpertCase) -> bool:
+    """Whether the published limits say something of a case: enough tokens, and steps well inside of float32. Those of
+    tiny tokens, or under scales of every class, may fall below it, where a sound path gives zeros and FP64 does not;
+    the derived bounds allow for that, a relative error does not."""
+    recipe = find(case.recipe)
+    usual = recipe.weights in (Weights.PLAIN, Weights.DECADES, Weights.GOLDEN)
+    return case.tokens >= PUBLISHED_TOKENS and usual and recipe.values in (Values.BELL, Values.DECADES)
 
 
 def finite(case: ExpertCase, inputs: Inputs, got: Outcome, want: Bits, whole: bool) -> list[Check]:

@@ -41,8 +41,8 @@ def case(recipe: str, operation: str, seed: int, words: Sequence[int]) -> Expert
 
 def recipe(words: Sequence[int]) -> ExpertRecipe:
     """Parts of the expert recipes, put together as three words choose."""
-    kinds = [tuple(kind) for kind in (Weights, Routing, Values)]
-    return composed(*(kind[word % len(kind)] for kind, word in zip(kinds, words, strict=True)))
+    weights, routing, values = list(Weights), list(Routing), list(Values)
+    return composed(weights[words[0] % len(weights)], routing[words[1] % len(routing)], values[words[2] % len(values)])
 
 
 def tokens(word: int, most: int) -> int:
