@@ -278,8 +278,8 @@ _NUMBERS = (
     _tested(
         "product-bound-too-small",
         BOUNDS,
-        "            rounding += term\n",
-        "            rounding += other / 64\n",
+        "                rounding += one\n",
+        "                rounding += one / 64\n",
         "Bounds of products leave out most roundings.",
         _BOUNDS,
     ),
@@ -318,8 +318,8 @@ _NUMBERS = (
     _tested(
         "reference-scale-twice",
         REFERENCE,
-        "            add(x.scale[:, block, None], inner, acc, out=acc)\n",
-        "            inner *= x.scale[:, block, None]\n            acc += inner\n",
+        "                add(x.scale[:, block, None], one, acc, out=acc)\n",
+        "                acc += one * x.scale[:, block, None]\n",
         "The predicted product rounds twice where the kernel rounds once.",
         _REFERENCE,
     ),
