@@ -1,4 +1,5 @@
-"""Mutants of the fused product: fragments from blocks, stages, sums, SwiGLU's results on their way, rows of down."""
+"""Mutants of the fused product: fragments from blocks, stages, SwiGLU's results on their way, rows of down. Its sums are those
+of `expert_sums`."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ from collections.abc import Iterator
 
 from validation.mutants.mutant import ROOT, Edit, Mutant, removals
 
-FUSED = "strata/kernels/expert_fused.cu"
-FRAGMENTS = "strata/kernels/include/expert_fragments.cuh"
+KERNELS = "strata/kernels"
+FUSED = f"{KERNELS}/expert_fused.cu"
+FRAGMENTS = f"{KERNELS}/include/expert_fragments.cuh"
 
 
 def _path(mode: str, tier: str = "sm75") -> str:
@@ -19,17 +21,37 @@ ONE, TWO = _path("iq3_xxs/iq4_nl"), _path("iq2_xs/q2_0", "sm80")
 IQ3_S, IQ4_XS, IQ2_XXS, IQ2_S = (_path(f"{name}/q2_0") for name in ("iq3_s", "iq4_xs", "iq2_xxs", "iq2_s"))
 
 
+def _sources() -> tuple[str, ...]:
+    """The kernel and the headers that are its own."""
+    headers = sorted(file.name for file in (ROOT / KERNELS / "include").glob("expert_*.cuh"))
+    return (FUSED, *(f"{KERNELS}/include/{name}" for name in headers if name != "expert_formats.cuh"))
+
+
+def source_of(text: str) -> str:
+    """Which of the kernel's sources has `text`; the kernel itself when none has, for a test to say so."""
+    return next((name for name in _sources() if text in (ROOT / name).read_text()), FUSED)
+
+
+def edit(old: str, new: str) -> Edit:
+    return Edit(source_of(old), old, new)
+
+
 def _fault(name: str, old: str, new: str, why: str, *recipes: str, path: str = ONE) -> Mutant:
-    return Mutant(f"fused-{name}", FUSED, old, new, why, path, recipes or ("experts_plain",))
+    return Mutant(f"fused-{name}", source_of(old), old, new, why, path, recipes or ("experts_plain",))
+
+
+def _tested(name: str, old: str, new: str, why: str, tests: tuple[str, ...]) -> Mutant:
+    return Mutant(f"fused-{name}", source_of(old), old, new, why, tests=tests)
 
 
 def _fragment(name: str, old: str, new: str, why: str, path: str, *recipes: str) -> Mutant:
     return Mutant(f"fragment-{name}", FRAGMENTS, old, new, why, path, recipes or ("experts_plain",))
 
 
+#: Block scales that are not finite, which no recipe draws.
+INFINITE = ("tests/strata/kernels/test_expert_infinite_scales.py",)
 #: Rows that lie beyond 32 bits, which no case has.
 _OFFSETS = ("tests/strata/kernels/test_expert_offsets.py",)
-_SUM = "acc[m][first + j][e] = __fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e]);"
 
 _FUSED = (
     _fault(
@@ -98,51 +120,6 @@ _FUSED = (
         "Every second 32 values of K are left out.",
     ),
     _fault(
-        "sum-in-half",
-        _SUM,
-        "acc[m][first + j][e] = half_value(half_bits(__fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e])));",
-        "Sums are kept in half precision.",
-        "experts_one_sided",
-    ),
-    _fault(
-        "not-fused",
-        _SUM,
-        "acc[m][first + j][e] = __fadd_rn(acc[m][first + j][e], __fmul_rn(p, exact_float(dot[m][j][e])));",
-        "Products are rounded before they are added.",
-    ),
-    _fault(
-        "scale-of-row-g",
-        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);",
-        "const float p = __fmul_rn(w.scale[i][m][0][0], d);",
-        "Rows g + 8 take the scales of rows g: up those of gate.",
-    ),
-    _fault(
-        "scale-first-block",
-        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);",
-        "const float p = __fmul_rn(w.scale[0][m][e >> 1][0], d);",
-        "The second 32 values of a stage take the scale of the first.",
-    ),
-    _fault(
-        "dot-scaled-first",
-        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);\n            acc[m][first + j][e] = __fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e]);",
-        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], exact_float(dot[m][j][e]));\n            acc[m][first + j][e] = __fmaf_rn(p, d, acc[m][first + j][e]);",
-        "The dot is multiplied by the weights' scale first: another rounding.",
-    ),
-    _fault(
-        "two-scales-one",
-        "w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1]",
-        "w.scale[i][m][e >> 1][0], exact_float(dot[1]",
-        "Both halves of 32 values take the first scale.",
-        path=TWO,
-    ),
-    _fault(
-        "two-scales-not-fused",
-        "const float both = __fmaf_rn(w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1][m][j][e]), v);",
-        "const float both = __fadd_rn(__fmul_rn(w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1][m][j][e])), v);",
-        "The second product is rounded before it is added.",
-        path=TWO,
-    ),
-    _fault(
         "k8-halves-swapped",
         "a[i][m][r] = codes[0], a[i][m][2 + r] = codes[1];",
         "a[i][m][r] = codes[1], a[i][m][2 + r] = codes[0];",
@@ -155,16 +132,10 @@ _FUSED = (
         "Sums of later items do not begin at zero.",
     ),
     _fault(
-        "conversion-start",
-        "bits_to_float(static_cast<u32>(kStart)));",
-        "bits_to_float(static_cast<u32>(kStart) + 1));",
-        "Every dot is one too small.",
-    ),
-    _fault(
         "swizzle-of-store",
         "return column * kUnitValues + ((piece ^ (column >> 1 & 3)) * 16);",
-        "return column * kUnitValues + ((piece ^ (column >> 1 & 1)) * 16);",
-        "Pieces change places in another pattern, for stores and loads of some lanes alone.",
+        "return column * kUnitValues + ((piece ^ (column >> 3 & 3)) * 16);",
+        "Pieces change places by groups of eight columns, which loads of all tiles at one place do not follow.",
     ),
     _fault(
         "tail-not-zero",
@@ -192,21 +163,21 @@ _FUSED = (
     ),
     _fault(
         "h-amax-of-64",
-        "u32 largest[1] = {largest_magnitude(v)};\n    warp_max<8>(largest);",
-        "u32 largest[1] = {largest_magnitude(v)};\n    warp_max<16>(largest);",
+        "warp_max<8>(largest);",
+        "warp_max<16>(largest);",
         "h has one scale for 64 values.",
     ),
     _fault(
         "h-row-of-other",
-        "const i64 at = (first + column) * ff + feature + block * kActivationBlock;",
-        "const i64 at = (first + column) * ff + feature + (block ^ 1) * kActivationBlock;",
-        "Neighbouring blocks of h change places, out of the row at its end.",
+        "u8* unit = corner + column * row_bytes + block / 2 * kUnitBytes;",
+        "u8* unit = corner + column * row_bytes + (block / 2 ^ 1) * kUnitBytes;",
+        "Neighbouring units of h change places, out of the row at its end.",
     ),
     _fault(
         "h-half-lost",
-        "const int half = static_cast<int>(at / kActivationBlock & 1);",
-        "const int half = 0 * static_cast<int>(at);",
-        "The second block of a unit of h is written over the first.",
+        "store<u32>(unit + block % 2 * kActivationBlock + part, activation_codes(v[i], scale));",
+        "store<u32>(unit + part, activation_codes(v[i], scale));",
+        "Codes of the second block of a unit of h are written over the first.",
     ),
     _fault(
         "h-lost-uncounted",
@@ -217,93 +188,116 @@ _FUSED = (
     ),
     _fault(
         "h-features-past-end",
-        "const bool here = unit < count && feature + block * kActivationBlock < ff;",
-        "const bool here = unit < count;",
+        "if (number >= count || feature + block * kActivationBlock >= ff) continue;",
+        "if (number >= count) continue;",
         "Blocks behind the last feature are written into the next row.",
     ),
     _fault(
         "gate-up-swapped",
-        "const float gate = acc[m][j][c], up = acc[m][j][2 + c];",
-        "const float up = acc[m][j][c], gate = acc[m][j][2 + c];",
+        "gate[i] = acc[i / 2][j][i % 2], up[i] = acc[i / 2][j][2 + i % 2];",
+        "up[i] = acc[i / 2][j][i % 2], gate[i] = acc[i / 2][j][2 + i % 2];",
         "Gate and up are swapped.",
     ),
     _fault(
         "gate-up-columns",
-        "const float gate = acc[m][j][c], up = acc[m][j][2 + c];",
-        "const float gate = acc[m][j][c], up = acc[m][j][3 - c];",
+        "gate[i] = acc[i / 2][j][i % 2], up[i] = acc[i / 2][j][2 + i % 2];",
+        "gate[i] = acc[i / 2][j][i % 2], up[i] = acc[i / 2][j][3 - i % 2];",
         "up is that of the neighbouring pair.",
     ),
     _fault(
         "row-to-slot",
-        "static_cast<i64>(pairs.ld(column)) * n;",
-        "static_cast<i64>(column) * n;",
+        "static_cast<i64>(pairs.ld(column)) * n + at;",
+        "static_cast<i64>(column) * n + at;",
         "Rows of down are written where their tile stands, not to their pair.",
     ),
     _fault(
         "out-offset-in-16-bits",
-        "static_cast<i64>(pairs.ld(column)) * n;",
-        "static_cast<i64>(static_cast<u16>(pairs.ld(column) * n));",
+        "static_cast<i64>(pairs.ld(column)) * n + at;",
+        "static_cast<i64>(static_cast<u16>(pairs.ld(column) * n)) + at;",
         "The offset of an output row is kept in 16 bits: a large one falls among the first rows.",
         "experts_many",
     ),
     _fault(
-        "down-rows-past-end",
-        "        if (at < n) {\n",
-        "        if (at <= n) {\n",
-        "The row behind the last of a pair is written.",
+        "down-last-row-unwritten",
+        "if (at + 8 * i >= n) continue;",
+        "if (at + 8 * i >= n - 1) continue;",
+        "The last value of every row is not written.",
     ),
     _fault(
         "down-lost-uncounted",
-        "if (lost > 0) atomicAdd(status + 2, lost);",
+        "atomicAdd(status + 2, lost);",
         "",
         "Outputs that are not finite are not counted.",
         "experts_broken",
     ),
     _fault(
+        "down-infinity-unseen",
+        "probe = __fmaf_rn(v, 0.0f, probe);",
+        "probe = v != v ? v : probe;",
+        "Outputs that are infinite are looked for only beside a NaN.",
+        "experts_one_sided",
+    ),
+    _fault(
+        "down-probe-of-last",
+        "probe = __fmaf_rn(v, 0.0f, probe);",
+        "probe = __fmul_rn(v, 0.0f);",
+        "Only a thread's last output says whether it lost some.",
+        "experts_broken",
+    ),
+    _fault(
+        "trace-of-up-first",
+        "store(here, acc[m][j][c]);",
+        "store(here, acc[m][j][2 + c]);",
+        "The trace of gate is that of up.",
+    ),
+    _fault(
         "down-first-fragment",
-        "const int at = row + 16 * (me.warp * FRAGMENTS + m) + 8 * r + me.g;",
-        "const int at = row + 16 * (me.warp * FRAGMENTS + m) + 8 * (1 - r) + me.g;",
+        "const float v = acc[i / 2][j][2 * (i % 2) + c];",
+        "const float v = acc[i / 2][j][2 - 2 * (i % 2) + c];",
         "The two halves of a fragment's rows change places.",
+    ),
+    _tested(
+        "down-lost-of-all-columns",
+        "if (8 * j + 2 * me.t + c < columns && at + 8 * i < n)",
+        "if (at + 8 * i < n)",
+        "Columns behind the last, zeros times an infinite scale, are counted with what is not finite.",
+        INFINITE,
     ),
     Mutant(
         "fused-wide-lost-uncounted",
-        FUSED,
+        source_of("if (!scale.finite) atomicAdd(status + 1, 1);"),
         "if (!scale.finite) atomicAdd(status + 1, 1);",
         "if (COLUMNS == 64 && !scale.finite) atomicAdd(status + 1, 1);",
         "Tiles of 128 columns count neither blocks of h nor outputs that are not finite.",
         TWO,
         ("experts_broken",),
         also=(
-            Edit(
-                FUSED,
-                "if (lost > 0) atomicAdd(status + 2, lost);",
-                "if (COLUMNS == 64 && lost > 0) atomicAdd(status + 2, lost);",
+            edit(
+                "atomicAdd(status + 2, lost);",
+                "if (COLUMNS == 64) atomicAdd(status + 2, lost);",
             ),
         ),
     ),
-    Mutant(
-        "fused-out-offset-in-32-bits",
-        FUSED,
-        "static_cast<i64>(pairs.ld(column)) * n;",
-        "static_cast<i64>(static_cast<i32>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n)));",
+    _tested(
+        "out-offset-in-32-bits",
+        "static_cast<i64>(pairs.ld(column)) * n + at;",
+        "static_cast<i64>(static_cast<i32>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n))) + at;",
         "The offset of an output row is kept in 32 bits: from 2^31 values on rows are written elsewhere.",
-        tests=_OFFSETS,
+        _OFFSETS,
     ),
-    Mutant(
-        "fused-out-offset-unsigned",
-        FUSED,
-        "static_cast<i64>(pairs.ld(column)) * n;",
-        "static_cast<i64>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n));",
+    _tested(
+        "out-offset-unsigned",
+        "static_cast<i64>(pairs.ld(column)) * n + at;",
+        "static_cast<i64>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n)) + at;",
         "The offset of an output row is kept in 32 bits without a sign: from 2^32 values on rows fall among the first.",
-        tests=_OFFSETS,
+        _OFFSETS,
     ),
-    Mutant(
-        "fused-unit-offset-in-32-bits",
-        FUSED,
+    _tested(
+        "unit-offset-in-32-bits",
         "from += static_cast<i64>(row_of(column)) * (k / kUnitValues * kUnitBytes);",
         "from += static_cast<u32>(row_of(column)) * static_cast<u32>(k / kUnitValues * kUnitBytes);",
         "The offset of a row of activations is kept in 32 bits: rows far behind are taken from the first ones.",
-        tests=_OFFSETS,
+        _OFFSETS,
     ),
     _fault(
         "stage-before-last-free",
@@ -475,15 +469,16 @@ _FRAGMENTS = (
 
 def mutants() -> Iterator[Mutant]:
     yield from (*_FUSED, *_FRAGMENTS)
-    source = (ROOT / FUSED).read_text()
-    for path, name in ((ONE, "barrier"), (TWO, "async-barrier")):
-        pattern = Mutant(
-            f"fused-{name}",
-            FUSED,
-            "__syncthreads();",
-            ";" if path == ONE else "",
-            "Threads go on before the others have come so far.",
-            path,
-            ("experts_plain",),
-        )
-        yield from removals(pattern, source)
+    for source in _sources():
+        part = "" if source == FUSED else source.rpartition("/")[2].removeprefix("expert_").removesuffix(".cuh") + "-"
+        for path, name in ((ONE, "barrier"), (TWO, "async-barrier")):
+            pattern = Mutant(
+                f"fused-{part}{name}",
+                source,
+                "__syncthreads();",
+                ";" if path == ONE else "",
+                "Threads go on before the others have come so far.",
+                path,
+                ("experts_plain",),
+            )
+            yield from removals(pattern, (ROOT / source).read_text())

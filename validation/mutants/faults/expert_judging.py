@@ -319,8 +319,26 @@ _NUMBERS = (
         "reference-scale-twice",
         REFERENCE,
         "                add(x.scale[:, block, None], one, acc, out=acc)\n",
-        "                acc += one * x.scale[:, block, None]\n",
-        "The predicted product rounds twice where the kernel rounds once.",
+        "                d = canonical(w.scale[None, :, block] * x.scale[:, block, None])\n"
+        "                pair = (x.scale[:, block, None], one) if each > 1 else (d, dot[block - part.start])\n"
+        "                add(*pair, acc, out=acc)\n",
+        "The predicted product rounds scale and dot in another order.",
+        _REFERENCE,
+    ),
+    _tested(
+        "reference-zero-with-sign",
+        REFERENCE,
+        "    made += np.float32(0)\n",
+        "",
+        "The predicted product of a scale and a dot may be -0.",
+        _REFERENCE,
+    ),
+    _tested(
+        "reference-infinity-stays",
+        REFERENCE,
+        "made = np.where(np.isfinite(scale), scale, NAN.view(np.float32)) * dot",
+        "made = scale * dot",
+        "Infinite scales of blocks are predicted to give infinities.",
         _REFERENCE,
     ),
 )
