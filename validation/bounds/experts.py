@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from validation.reference.experts import BLOCK, LARGEST, Codes, Weights, swiglu64
+from validation.reference.experts import BLOCK, LARGEST, Codes, Weights, slabs, swiglu64
 from validation.reference.fma import Array
 
 U = 2.0**-24
@@ -62,21 +62,25 @@ class Bounded:
 
 def product(w: Weights, x: Array) -> Bounded:
     """The product of x (float64 [rows, k], what codes stand for) with the weights, [rows, rows of w]."""
-    width = BLOCK // w.per_block
-    values = w.exact.reshape(len(w.q), -1, width).transpose(1, 2, 0)
-    left = x.reshape(len(x), -1, width).transpose(1, 0, 2)
-    total, rounding, term, other = (np.zeros((len(x), len(w.q))) for _ in range(4))
+    each = w.per_block
+    values = w.exact.reshape(len(w.q), -1, BLOCK // each).transpose(1, 2, 0)
+    left = x.reshape(len(x), -1, BLOCK // each).transpose(1, 0, 2)
+    total, rounding = np.zeros((len(x), len(w.q))), np.zeros((len(x), len(w.q)))
     with np.errstate(invalid="ignore"):  # a kernel whose own codes are not finite has no value to be near
-        for block in range(left.shape[0] // w.per_block):
-            first, last = w.per_block * block, w.per_block * (block + 1) - 1
-            np.matmul(left[first], values[first], out=term)
-            if last > first:
-                rounding += np.abs(term, out=other)
-                term += np.matmul(left[last], values[last], out=other)
-            total += term
-            term = np.abs(term, out=term)
-            term += np.abs(total, out=other)
-            rounding += term
+        for part in slabs(x.shape[1] // BLOCK, total.size):
+            own = slice(each * part.start, each * part.stop)
+            parts = left[own] @ values[own]
+            terms = parts if each == 1 else parts[::2] + parts[1::2]
+            sizes = np.abs(terms)
+            for term in terms:  # becomes the sum up to it
+                total += term
+                term[...] = total
+            sizes += np.abs(terms)
+            firsts = np.abs(parts[::2]) if each > 1 else ()
+            for block, one in enumerate(sizes):
+                if each > 1:
+                    rounding += firsts[block]
+                rounding += one
         size = np.abs(x) @ w.sizes.T
     scale = np.abs(x).max(axis=1, initial=0.0)[:, None]
     blocks = x.shape[1] // BLOCK

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from validation.reference.experts import BLOCK, LARGEST, TWO_DOTS, Codes, Rows, Weights, lines, swiglu
+from validation.reference.experts import BLOCK, LARGEST, TWO_DOTS, Codes, Rows, Weights, lines, slabs, swiglu
 from validation.reference.fma import NAN, Array, Fma, canonical, exact, gridded, units
 
 
@@ -34,19 +34,20 @@ def quantise(x: Array) -> Codes:
 
 def product(w: Weights, x: Codes) -> Array:
     """float32 [rows of x, rows of w]: the bits of the product."""
-    left, right = lines(x.q, BLOCK // w.per_block), w.columns
-    total, dot, scaled = (np.zeros((len(x.q), len(w.q)), np.float32) for _ in range(3))
-    add, inside = Fma(total.shape, gridded(w.units, units(x.scale))), Fma(total.shape, True, exact(w.units, TWO_DOTS))
-    scales = np.ascontiguousarray(w.scale.T)
+    each = w.per_block
+    left, right = lines(x.q, BLOCK // each), w.columns
+    scales = w.scale.T[:, None, :]
+    total = np.zeros((len(x.q), len(w.q)), np.float32)
+    add, inside = Fma(total.shape, gridded(w.units, units(x.scale))), exact(w.units, TWO_DOTS)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        for block in range(x.q.shape[1] // BLOCK):
-            at = block * w.per_block
-            np.matmul(left[at], right[at], out=dot)
-            np.multiply(dot, scales[at], out=scaled)
-            if w.per_block == 2:
-                np.matmul(left[at + 1], right[at + 1], out=dot)
-                inside(dot, scales[at + 1], scaled, out=scaled)
-            add(scaled, x.scale[:, block, None], total, out=total)
+        for part in slabs(x.q.shape[1] // BLOCK, total.size):
+            own = slice(each * part.start, each * part.stop)
+            dot, scale = left[own] @ right[own], scales[own]
+            scaled = dot[::each] * scale[::each]
+            if each > 1:
+                Fma(scaled.shape, True, inside)(dot[1::each], scale[1::each], scaled, out=scaled)
+            for block, one in zip(range(part.start, part.stop), scaled, strict=True):
+                add(one, x.scale[:, block, None], total, out=total)
         return canonical(total)
 
 

@@ -19,6 +19,7 @@ Dots are formed by a float32 matrix product, which is exact: every partial sum i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,6 +31,8 @@ from validation.reference.fma import NAN, Array, Fma, Units, canonical, exact, g
 #: Values that share an activation scale, and the largest code.
 BLOCK = 32
 LARGEST = 127
+#: Elements that are done together.
+TOGETHER = 1 << 14
 #: Sizes of two dots of 16 products of codes, with room for what rounding one of them adds.
 TWO_DOTS = BLOCK * 128 * LARGEST + 1
 #: -log2(e), rounded to float32.
@@ -73,7 +76,9 @@ class Weights:
     @cached_property
     def exact(self) -> Array:
         """float64 [rows, k]: what the blocks stand for, exactly."""
-        return self.q.astype(np.float64) * np.repeat(self.scale.astype(np.float64), BLOCK // self.per_block, axis=1)
+        values = self.q.astype(np.float64).reshape(len(self.q), -1, BLOCK // self.per_block)
+        values *= self.scale.astype(np.float64)[..., None]
+        return values.reshape(self.q.shape)
 
     @cached_property
     def sizes(self) -> Array:
@@ -124,28 +129,38 @@ def dots(w: Array, x: Array, width: int) -> Array:
     return np.asarray(lines(x, width) @ columns(w, width))
 
 
-def scaled(scale: Array, dot: Array, out: Array | None = None) -> Array:
-    """float32 scale * dot, rounded once: zeros are +0, and an infinite scale gives NaN. Made in `out` if given."""
-    made = np.multiply(np.where(np.isfinite(scale), scale, NAN.view(np.float32)), dot, out=out)
-    return np.asarray(np.add(made, np.float32(0), out=made))
+def slabs(blocks: int, size: int) -> Iterator[slice]:
+    """Blocks that are done together: many of few elements (`size` of each), whose calls take longer than their
+    arithmetic, few of many, so that they stay in a cache."""
+    step = max(TOGETHER // max(size, 1), 1)
+    for first in range(0, blocks, step):
+        yield slice(first, min(first + step, blocks))
+
+
+def scaled(scale: Array, dot: Array) -> Array:
+    """float32 scale * dot, rounded once: zeros are +0, and an infinite scale gives NaN."""
+    made = np.where(np.isfinite(scale), scale, NAN.view(np.float32)) * dot
+    made += np.float32(0)
+    return np.asarray(made)
 
 
 def product(w: Weights, x: Codes) -> Array:
     """float32 [rows of x, rows of w]: the bits of the product."""
-    left, right = lines(x.q, BLOCK // w.per_block), w.columns
-    acc, dot, inner = (np.zeros((len(x.q), len(w.q)), np.float32) for _ in range(3))
+    each = w.per_block
+    left, right = lines(x.q, BLOCK // each), w.columns
+    scales = w.scale.T[:, None, :]
+    acc = np.zeros((len(x.q), len(w.q)), np.float32)
     # Multiples of the units of both scales; those of a weight's scale times an integer always are, and often exact.
-    add, inside = Fma(acc.shape, gridded(w.units, units(x.scale))), Fma(acc.shape, True, exact(w.units, TWO_DOTS))
-    scales = np.ascontiguousarray(w.scale.T)
+    add, inside = Fma(acc.shape, gridded(w.units, units(x.scale))), exact(w.units, TWO_DOTS)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        for block in range(x.q.shape[1] // BLOCK):
-            first, last = w.per_block * block, w.per_block * (block + 1) - 1
-            np.matmul(left[first], right[first], out=dot)
-            scaled(scales[first], dot, out=inner)
-            if last > first:
-                np.matmul(left[last], right[last], out=dot)
-                inside(scales[last], dot, inner, out=inner)
-            add(x.scale[:, block, None], inner, acc, out=acc)
+        for part in slabs(x.q.shape[1] // BLOCK, acc.size):
+            own = slice(each * part.start, each * part.stop)
+            dot, scale = left[own] @ right[own], scales[own]
+            inner = scaled(scale[::each], dot[::each])
+            if each > 1:
+                Fma(inner.shape, True, inside)(scale[1::each], dot[1::each], inner, out=inner)
+            for block, one in zip(range(part.start, part.stop), inner, strict=True):
+                add(x.scale[:, block, None], one, acc, out=acc)
         return canonical(acc)
 
 

@@ -43,7 +43,8 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 
 
 class Fma:
-    """fma of float32 arrays that broadcast to one shape, in memory of its own. Which NaN a NaN is, is not defined.
+    """fma of float32 arrays that broadcast to one shape, or to fewer of its first rows, in memory of its own. Which NaN
+    a NaN is, is not defined.
 
     gridded: whether every product and every addend is known to be a multiple of 2**-149, so that a sum below the normal
     range is exact and not looked for; exact: whether every sum is known to be exact in float64 besides, so that nothing
@@ -56,7 +57,7 @@ class Fma:
 
     def __call__(self, a: Array, b: Array, c: Array, out: Array) -> None:
         """out = a * b + c; `out` may be one of them."""
-        total, low = self._total, self._low
+        total, low = self._total[: len(out)], self._low[: len(out)]
         np.multiply(a, b, out=total, dtype=np.float64)
         np.add(total, c, out=total)
         if self._exact:

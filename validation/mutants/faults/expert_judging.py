@@ -278,8 +278,8 @@ _NUMBERS = (
     _tested(
         "product-bound-too-small",
         BOUNDS,
-        "            rounding += term\n",
-        "            rounding += other / 64\n",
+        "                rounding += one\n",
+        "                rounding += one / 64\n",
         "Bounds of products leave out most roundings.",
         _BOUNDS,
     ),
@@ -318,25 +318,26 @@ _NUMBERS = (
     _tested(
         "reference-scale-twice",
         REFERENCE,
-        "            add(x.scale[:, block, None], inner, acc, out=acc)\n",
-        "            if last > first:\n                add(x.scale[:, block, None], inner, acc, out=acc)\n"
-        "            else:\n                add(canonical(w.scale[None, :, block] * x.scale[:, block, None]), dot[block], acc, out=acc)\n",
+        "                add(x.scale[:, block, None], one, acc, out=acc)\n",
+        "                d = canonical(w.scale[None, :, block] * x.scale[:, block, None])\n"
+        "                pair = (x.scale[:, block, None], one) if each > 1 else (d, dot[block - part.start])\n"
+        "                add(*pair, acc, out=acc)\n",
         "The predicted product rounds scale and dot in another order.",
         _REFERENCE,
     ),
     _tested(
         "reference-zero-with-sign",
         REFERENCE,
-        "scale * dot + np.float32(0)",
-        "scale * dot",
+        "    made += np.float32(0)\n",
+        "",
         "The predicted product of a scale and a dot may be -0.",
         _REFERENCE,
     ),
     _tested(
         "reference-infinity-stays",
         REFERENCE,
-        "np.where(np.isinf(scale), NAN.view(np.float32), scale * dot + np.float32(0))",
-        "scale * dot + np.float32(0)",
+        "made = np.where(np.isfinite(scale), scale, NAN.view(np.float32)) * dot",
+        "made = scale * dot",
         "Infinite scales of blocks are predicted to give infinities.",
         _REFERENCE,
     ),
