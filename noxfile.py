@@ -22,6 +22,8 @@ import nox.command
 ROOT = Path(__file__).resolve().parent
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 COULD_NOT_RUN = 2
+#: Processes that run tests, at most.
+TEST_PROCESSES = 4
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "uv|venv"
@@ -37,9 +39,13 @@ def parity(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the test suite."""
-    _install(session, _card_extras(session) + _compiler_extras(session), groups=["test"])
-    _run(session, "-m", "pytest", *session.posargs)
+    """Run the test suite, on several cores where there is no card; `-- -n 0` for one process."""
+    card = _card_extras(session)
+    _install(session, card + _compiler_extras(session), groups=["test"])
+    # A card is one: tests that count its memory may not run beside others that take it. Lanes use threads of their
+    # own, so that more processes than a few only wait for each other.
+    processes = [] if card else ["-n", "auto", "--maxprocesses", str(TEST_PROCESSES), "--dist", "worksteal"]
+    _run(session, "-m", "pytest", *processes, *session.posargs)
 
 
 @nox.session

@@ -189,6 +189,20 @@ def test_parity_installs_what_fits_the_driver(
     assert session.extras == installed
 
 
+@pytest.mark.parametrize("extra", [None, "cuda13x"])
+def test_tests_run_on_several_cores_unless_they_share_a_card(
+    extra: str | None, noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the user says comes last, so that it holds."""
+    ran: list[str] = []
+    monkeypatch.setattr(noxfile, "_driver", lambda: {"problem": "no driver", "title": "driver 1", "extra": extra})
+    monkeypatch.setattr(noxfile, "_run", lambda session, *words: ran.extend(words))
+    noxfile.tests.func(Session("-n", "0", "-x"))
+    assert ran[:2] == ["-m", "pytest"]
+    assert ran[-3:] == ["-n", "0", "-x"]
+    assert ran[2:-3] == ([] if extra else ["-n", "auto", "--maxprocesses", "4", "--dist", "worksteal"])
+
+
 @pytest.mark.parametrize("words", [("--executor", "lanes"), ("--executor=lanes",)])
 def test_lanes_by_name_need_no_cupy(
     words: tuple[str, ...], noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch

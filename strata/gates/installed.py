@@ -32,13 +32,14 @@ class InstalledGate:
         self._kernels = kernels
         self._policy = policy
         self._sources: dict[str, Sources | StrataError] = {}
+        self._included: dict[str, list[str]] = {}
 
     def __call__(self, path: Path, device: Device) -> Decision:
         """The decision for a path; locked when nobody can say what the path is made of."""
         sources = self._sources.get(path.name)
         if sources is None:
             try:
-                sources = of_path(path, self._kernels)
+                sources = of_path(path, self._kernels, self._included)
             except StrataError as error:
                 sources = error
             self._sources[path.name] = sources

@@ -42,10 +42,18 @@ class Sources:
         )
 
 
-def of_path(path: Path, directory: FilePath = KERNELS) -> Sources:
+def of_path(path: Path, directory: FilePath = KERNELS, known: dict[str, list[str]] | None = None) -> Sources:
     """The sources of a path whose kernels lie in `directory`. Raises StrataError when a file or a
-    codebook cannot be read."""
-    names = sorted({name for root in roots(path) for name in included(root, directory)})
+    codebook cannot be read.
+
+    known: what each root includes, for one state of the directory; paths of one operation share their roots, and what
+    is looked up here is added.
+    """
+    known, ours = {} if known is None else known, sorted(roots(path))
+    for root in ours:
+        if root not in known:
+            known[root] = included(root, directory)
+    names = sorted({name for root in ours for name in known[root]})
     files = {name: hashlib.sha256(_read(directory / name)).hexdigest() for name in names}
     programs = frozenset(program(kernel.entry, kernel.defines) for kernel in _kernels(path))
     return Sources(files, programs, codebooks=codebooks(path))

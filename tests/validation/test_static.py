@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from strata.executors.base import BuildError, ExecutorUnavailable, StrataError
+from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, StrataError
 from strata.executors.cuda.nvrtc import load_nvrtc
 from strata.kernels.paths import PATHS
 from validation import static
@@ -125,3 +127,30 @@ def test_a_file_that_is_no_image_is_refused(tmp_path: Path) -> None:
     (tmp_path / "image.cubin").write_bytes(b"no image")
     with pytest.raises(BuildError, match=r"nvdisasm refuses image\.cubin"):
         static.disassemble(program, tmp_path / "image.cubin")
+
+
+def test_a_kernel_of_several_paths_is_measured_once_and_judged_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pairs of formats have their gate and up in common."""
+    paths = [PATHS[f"expert_fused/iq3_xxs/{down}/sm75"] for down in ("iq4_nl", "q2_0")]
+    measured: list[tuple[Kernel, int, str]] = []
+
+    def measure(path: Any, kernel: Kernel, arch: int, nvrtc: Any, disassembler: Path) -> Figures:
+        measured.append((kernel, arch, nvrtc.version))
+        return Figures(path.name, kernel.label, arch, nvrtc.version, len(measured), 0, 0, ())
+
+    monkeypatch.setattr(static, "measure", measure)
+    monkeypatch.setattr(static, "find_disassembler", lambda: Path("nvdisasm"))
+    nvrtcs: list[Any] = [SimpleNamespace(version=version) for version in ("12.9.86", "13.0.88")]
+    found = list(static.measure_all(paths, (12,), nvrtcs, (75, 90)))
+    wanted = [
+        (path.name, kernel.label, arch, nvrtc.version)
+        for nvrtc in nvrtcs
+        for path in paths
+        for kernel in static.kernels(path)
+        for arch in (75, 90)
+    ]
+    assert [(path.name, one.kernel, one.arch, one.compiler) for path, one in found] == wanted
+    assert [one.path for _, one in found] == [path.name for path, _ in found]
+    assert len(set(measured)) == len(measured) < len(found)
+    figures = {(one.kernel, one.arch, one.compiler): one.registers for _, one in found}
+    assert all(figures[one.kernel, one.arch, one.compiler] == one.registers for _, one in found)

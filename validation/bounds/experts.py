@@ -33,7 +33,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from validation.reference.experts import BLOCK, LARGEST, Array, Codes, Weights, swiglu64, weights
+from validation.reference.experts import BLOCK, LARGEST, Codes, Weights, swiglu64
+from validation.reference.fma import Array
 
 U = 2.0**-24
 #: Unit roundoff of FP64.
@@ -62,22 +63,21 @@ class Bounded:
 def product(w: Weights, x: Array) -> Bounded:
     """The product of x (float64 [rows, k], what codes stand for) with the weights, [rows, rows of w]."""
     width = BLOCK // w.per_block
-    whole = weights(w)
-    right = whole.reshape(len(whole), -1, width).transpose(1, 2, 0)
+    values = w.exact.reshape(len(w.q), -1, width).transpose(1, 2, 0)
     left = x.reshape(len(x), -1, width).transpose(1, 0, 2)
-    total, rounding, size = (np.zeros((len(x), len(whole))) for _ in range(3))
+    total, rounding, term, other = (np.zeros((len(x), len(w.q))) for _ in range(4))
     with np.errstate(invalid="ignore"):  # a kernel whose own codes are not finite has no value to be near
         for block in range(left.shape[0] // w.per_block):
-            first = left[w.per_block * block] @ right[w.per_block * block]
-            term = first
-            if w.per_block == 2:
-                term = first + left[2 * block + 1] @ right[2 * block + 1]
-                rounding += np.abs(first)
-            total = total + term
-            rounding += np.abs(term) + np.abs(total)
-            size += np.abs(left[w.per_block * block]) @ np.abs(right[w.per_block * block])
-            if w.per_block == 2:
-                size += np.abs(left[2 * block + 1]) @ np.abs(right[2 * block + 1])
+            first, last = w.per_block * block, w.per_block * (block + 1) - 1
+            np.matmul(left[first], values[first], out=term)
+            if last > first:
+                rounding += np.abs(term, out=other)
+                term += np.matmul(left[last], values[last], out=other)
+            total += term
+            term = np.abs(term, out=term)
+            term += np.abs(total, out=other)
+            rounding += term
+        size = np.abs(x) @ w.sizes.T
     scale = np.abs(x).max(axis=1, initial=0.0)[:, None]
     blocks = x.shape[1] // BLOCK
     floor = 3 * blocks * SUBNORMAL * (_DOT + scale)
@@ -171,12 +171,17 @@ def codes(h: Bounded) -> Allowed:
 
 def path(gate: Weights, up: Weights, down: Weights, x: Array) -> Bounded:
     """The rounded model of tokens x (float64, what their codes stand for) and how far a kernel may be from it."""
-    h = hidden(product(gate, x), product(up, x))
+    return rest(product(gate, x), product(up, x), down)
+
+
+def rest(gate: Bounded, up: Bounded, down: Weights) -> Bounded:
+    """What `path` makes of its gates and ups."""
+    h = hidden(gate, up)
     allowed = codes(h)
-    amax = np.abs(h.value.reshape(len(x), -1, BLOCK)).max(axis=-1) / LARGEST
+    amax = np.abs(h.value.reshape(len(h.value), -1, BLOCK)).max(axis=-1) / LARGEST
     middle = np.repeat(amax, BLOCK, axis=1) * allowed.nearest
     low, high = (np.repeat(side, BLOCK, axis=1) for side in (allowed.scale_low, allowed.scale_high))
     corners = [side * end for side in (low, high) for end in (allowed.low, allowed.high)]
     spread = np.max([np.abs(corner - middle) for corner in corners], axis=0)
     made = product(down, middle)
-    return Bounded(made.value, made.bound * CROSS + spread @ np.abs(weights(down)).T * CROSS)
+    return Bounded(made.value, made.bound * CROSS + spread @ down.sizes.T * CROSS)

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from strata.executors import NAMES
 from strata.executors.base import StrataError
+from strata.output import ends_unread
 from validation.mutants import matrix, published
 from validation.mutants.faults import table
 from validation.mutants.mutant import Mutant
@@ -57,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+@ends_unread
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 when every mutant was killed, 1 when one survived, 2 when one could not be judged."""
     options = parser().parse_args(arguments)

@@ -1,13 +1,14 @@
 """The bits of the MMQ-style baseline, by the formulas of strata/kernels/expert_mmq.py, straight from their definition.
 
-NumPy has no fused multiply-add; `fma` of the experts' reference makes one. Dots are exact.
+Dots are exact.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from validation.reference.experts import BLOCK, LARGEST, NAN, Array, Codes, Rows, Weights, canonical, dots, fma, swiglu
+from validation.reference.experts import BLOCK, LARGEST, TWO_DOTS, Codes, Rows, Weights, lines, swiglu
+from validation.reference.fma import NAN, Array, Fma, canonical, exact, gridded, units
 
 
 def round_away(x: Array) -> Array:
@@ -33,16 +34,20 @@ def quantise(x: Array) -> Codes:
 
 def product(w: Weights, x: Codes) -> Array:
     """float32 [rows of x, rows of w]: the bits of the product."""
-    total = np.zeros((len(x.q), len(w.q)), np.float32)
-    dot = dots(w.q, x.q, BLOCK // w.per_block)
+    left, right = lines(x.q, BLOCK // w.per_block), w.columns
+    total, dot, scaled = (np.zeros((len(x.q), len(w.q)), np.float32) for _ in range(3))
+    add, inside = Fma(total.shape, gridded(w.units, units(x.scale))), Fma(total.shape, True, exact(w.units, TWO_DOTS))
+    scales = np.ascontiguousarray(w.scale.T)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         for block in range(x.q.shape[1] // BLOCK):
             at = block * w.per_block
-            scaled = canonical(dot[at] * w.scale[None, :, at])
+            np.matmul(left[at], right[at], out=dot)
+            np.multiply(dot, scales[at], out=scaled)
             if w.per_block == 2:
-                scaled = fma(dot[at + 1], w.scale[None, :, at + 1], scaled)
-            total = fma(scaled, x.scale[:, block, None], total)
-    return total
+                np.matmul(left[at + 1], right[at + 1], out=dot)
+                inside(dot, scales[at + 1], scaled, out=scaled)
+            add(scaled, x.scale[:, block, None], total, out=total)
+        return canonical(total)
 
 
 def expert(gate: Weights, up: Weights, down: Weights, x: Codes) -> Rows:

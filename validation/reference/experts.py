@@ -13,32 +13,27 @@ operation:
   `d_w * dot` that is zero is +0, whatever the signs, and an infinite `d_w` (`d_w0`) gives NaN.
 - SwiGLU: `gate / (1 + exp2(gate * -log2(e))) * up`, left to right, with the project's exp2.
 
-NumPy has no fused multiply-add; `fma` makes one from float64. Dots are formed by a float32 matrix product, which is
-exact: every partial sum is an integer of at most 32 * 128 * 127 < 2**24.
+Dots are formed by a float32 matrix product, which is exact: every partial sum is an integer of at most
+32 * 128 * 127 < 2**24.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
-from validation.exp2 import exp2, fma32
-
-Array = np.ndarray[Any, Any]
+from validation.exp2 import exp2
+from validation.reference.fma import NAN, Array, Fma, Units, canonical, exact, gridded, units
 
 #: Values that share an activation scale, and the largest code.
 BLOCK = 32
 LARGEST = 127
+#: Sizes of two dots of 16 products of codes, with room for what rounding one of them adds.
+TWO_DOTS = BLOCK * 128 * LARGEST + 1
 #: -log2(e), rounded to float32.
 NEGATIVE_LOG2_E = np.float32(-1.4426950408889634)
-#: The bits that a computed NaN has on a card.
-NAN = np.uint32(0x7FFFFFFF)
-#: float64 below the float32 grid: the bits that decide its rounding, and their value half way between two float32.
-_BELOW = np.int64((1 << 29) - 1)
-_HALF_WAY = np.int64(1 << 28)
-_SMALLEST_NORMAL = 2.0**-126
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,10 @@ class Codes:
 
 @dataclass(frozen=True)
 class Weights:
-    """A matrix of blocks, decoded. q: int8 [rows, k]; scale: float32 [rows, k / 32 * (1 or 2)]."""
+    """A matrix of blocks, decoded. q: int8 [rows, k]; scale: float32 [rows, k / 32 * (1 or 2)].
+
+    What is made of these is kept while the matrix is: of a large one 20 times its bytes, so drop it after use.
+    """
 
     q: Array
     scale: Array
@@ -61,6 +59,26 @@ class Weights:
     def per_block(self) -> int:
         """Scales of 32 values: 1 or 2."""
         return int(self.scale.shape[1] * BLOCK // self.q.shape[1])
+
+    @cached_property
+    def columns(self) -> Array:
+        """float32 [k / width, width, rows]: codes, by the values that share a scale."""
+        return columns(self.q, BLOCK // self.per_block)
+
+    @cached_property
+    def units(self) -> Units:
+        """Of the scales."""
+        return units(self.scale)
+
+    @cached_property
+    def exact(self) -> Array:
+        """float64 [rows, k]: what the blocks stand for, exactly."""
+        return self.q.astype(np.float64) * np.repeat(self.scale.astype(np.float64), BLOCK // self.per_block, axis=1)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """float64 [rows, k]: magnitudes of these."""
+        return np.abs(self.exact)
 
 
 @dataclass(frozen=True)
@@ -71,32 +89,6 @@ class Rows:
     up: Array
     h: Codes
     out: Array
-
-
-def canonical(x: Array) -> Array:
-    """float32 with every NaN given the bits that arithmetic gives it on a card."""
-    return np.where(np.isnan(x), NAN.view(np.float32), x)
-
-
-def fma(a: Array, b: Array, c: Array) -> Array:
-    """float32 a * b + c rounded once to nearest even, with infinities and NaN (7fffffff).
-
-    In float64 the product is exact and the sum rounded once; a second rounding to float32 goes wrong only where that
-    sum lies half way between two float32, or among the subnormals, where the grid is another: those are done by
-    `fma32`.
-    """
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        a, b, c = np.broadcast_arrays(a, b, c)
-        total = a.astype(np.float64) * b + c
-        out = total.astype(np.float32)
-        doubtful = (total.view(np.int64) & _BELOW) == _HALF_WAY
-        doubtful |= (np.abs(total) < _SMALLEST_NORMAL) & (total != 0)
-        if doubtful.any():
-            out[doubtful] = fma32(a[doubtful], b[doubtful], c[doubtful])
-        broken = np.isnan(out)
-        if broken.any():
-            out[broken] = NAN.view(np.float32)
-    return np.asarray(out)
 
 
 def quantise(x: Array) -> Codes:
@@ -116,30 +108,45 @@ def quantise(x: Array) -> Codes:
     return Codes(codes.astype(np.int8).reshape(x.shape), scale, int(lost.sum()))
 
 
+def columns(w: Array, width: int) -> Array:
+    """float32 [k / width, width, rows]: int8 codes [rows, k] by every `width` of K."""
+    return w.reshape(len(w), -1, width).transpose(1, 2, 0).astype(np.float32)
+
+
+def lines(x: Array, width: int) -> Array:
+    """float32 [k / width, rows, width]: int8 codes [rows, k] by every `width` of K. Matrix products of these with
+    `columns` are exact integers."""
+    return x.reshape(len(x), -1, width).transpose(1, 0, 2).astype(np.float32)
+
+
 def dots(w: Array, x: Array, width: int) -> Array:
     """float32 [k / width, rows of x, rows of w]: the exact integer dot products of every `width` codes."""
-    left = x.reshape(len(x), -1, width).transpose(1, 0, 2).astype(np.float32)
-    right = w.reshape(len(w), -1, width).transpose(1, 2, 0).astype(np.float32)
-    return np.asarray(left @ right)
+    return np.asarray(lines(x, width) @ columns(w, width))
 
 
-def scaled(scale: Array, dot: Array) -> Array:
-    """float32 scale * dot, rounded once: zeros are +0, and an infinite scale gives NaN."""
-    return canonical(np.where(np.isinf(scale), NAN.view(np.float32), scale * dot + np.float32(0)))
+def scaled(scale: Array, dot: Array, out: Array | None = None) -> Array:
+    """float32 scale * dot, rounded once: zeros are +0, and an infinite scale gives NaN. Made in `out` if given."""
+    made = np.multiply(np.where(np.isfinite(scale), scale, NAN.view(np.float32)), dot, out=out)
+    return np.asarray(np.add(made, np.float32(0), out=made))
 
 
 def product(w: Weights, x: Codes) -> Array:
     """float32 [rows of x, rows of w]: the bits of the product."""
-    acc = np.zeros((len(x.q), len(w.q)), np.float32)
-    dot = dots(w.q, x.q, BLOCK // w.per_block)
+    left, right = lines(x.q, BLOCK // w.per_block), w.columns
+    acc, dot, inner = (np.zeros((len(x.q), len(w.q)), np.float32) for _ in range(3))
+    # Multiples of the units of both scales; those of a weight's scale times an integer always are, and often exact.
+    add, inside = Fma(acc.shape, gridded(w.units, units(x.scale))), Fma(acc.shape, True, exact(w.units, TWO_DOTS))
+    scales = np.ascontiguousarray(w.scale.T)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         for block in range(x.q.shape[1] // BLOCK):
             first, last = w.per_block * block, w.per_block * (block + 1) - 1
-            inner = scaled(w.scale[None, :, first], dot[first])
+            np.matmul(left[first], right[first], out=dot)
+            scaled(scales[first], dot, out=inner)
             if last > first:
-                inner = fma(w.scale[None, :, last], dot[last], inner)
-            acc = fma(x.scale[:, block, None], inner, acc)
-    return acc
+                np.matmul(left[last], right[last], out=dot)
+                inside(scales[last], dot, inner, out=inner)
+            add(x.scale[:, block, None], inner, acc, out=acc)
+        return canonical(acc)
 
 
 def swiglu(gate: Array, up: Array) -> Array:
@@ -162,14 +169,9 @@ def values(codes: Codes) -> Array:
         return np.asarray(codes.q.astype(np.float64) * np.repeat(codes.scale.astype(np.float64), BLOCK, axis=1))
 
 
-def weights(w: Weights) -> Array:
-    """float64 [rows, k]: what the blocks stand for, exactly."""
-    return w.q.astype(np.float64) * np.repeat(w.scale.astype(np.float64), BLOCK // w.per_block, axis=1)
-
-
 def product64(w: Weights, x: Array) -> Array:
     """float64 [rows of x, rows of w]: x [rows, k] float64 times the weights."""
-    return np.asarray(x @ weights(w).T)
+    return np.asarray(x @ w.exact.T)
 
 
 def swiglu64(gate: Array, up: Array) -> Array:
@@ -194,7 +196,12 @@ def rounded(gate: Weights, up: Weights, down: Weights, x: Codes) -> Array:
     return product64(down, quantise64(h))
 
 
+def hidden64(gate: Weights, up: Weights, x: Array) -> Array:
+    """float64 [rows, ff]: h of float32 tokens [rows, n], nothing quantised."""
+    tokens = x.astype(np.float64)
+    return swiglu64(product64(gate, tokens), product64(up, tokens))
+
+
 def unrounded(gate: Weights, up: Weights, down: Weights, x: Array) -> Array:
     """float64 [rows, n]: the expert of float32 tokens [rows, n], nothing quantised."""
-    tokens = x.astype(np.float64)
-    return product64(down, swiglu64(product64(gate, tokens), product64(up, tokens)))
+    return product64(down, hidden64(gate, up, x))

@@ -9,13 +9,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, iter_include
 from strata.executors.cache import content_key, entry
+from strata.executors.lanes import precompiled
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 _COPY = "source"
@@ -151,16 +152,10 @@ def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
             (copy / file).parent.mkdir(parents=True, exist_ok=True)
             (copy / file).write_bytes(content)
         shape = () if flavor == "sanitize" else ("-shared",)
-        words = [*options, *shape, f"-I{_COPY}", f"-I{_COPY}/runtime", f"{_COPY}/unit.cpp", "-o", name]
-        done = subprocess.run(
-            [*compiler.command, *words],
-            cwd=directory,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env=os.environ | {"LC_ALL": "C"},  # the first error is found by the English word
-        )
+        ahead = _precompiled(flavor, compiler, copy / "runtime" / precompiled.NAME)
+        done = _compile(compiler, [*options, *shape], ahead, name, directory)
+        if done.returncode != 0 and ahead:  # what it says must be about the source
+            done = _compile(compiler, [*options, *shape], (), name, directory)
         if done.returncode != 0:
             log = (done.stderr or done.stdout).replace(f"{_COPY}/", "")
             first = next((line for line in log.splitlines() if "error" in line), "no message")
@@ -177,9 +172,38 @@ def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
         raise
 
 
+def _precompiled(flavor: str, compiler: Compiler, header: Path) -> tuple[str, ...]:
+    """The option by which GCC finds the standard headers compiled before; nothing for others, and for `sanitize`,
+    whose programs name the files they are made of."""
+    native = _native(compiler.command)
+    if flavor == "sanitize" or b"#define __GNUC__ " not in native or b"#define __clang__ " in native:
+        return ()
+    identity: list[str | bytes] = [compiler.version, " ".join(compiler.command), native]
+    options = (*FLAGS, *FLAVOR_FLAGS[flavor])
+    found = precompiled.folder(compiler.command, identity, options, header.read_bytes())
+    return (f"-I{found}",) if found else ()
+
+
+def _compile(
+    compiler: Compiler, options: Sequence[str], ahead: Sequence[str], name: str, directory: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run the compiler on the copy of the sources in `directory`."""
+    words = [*options, *ahead, f"-I{_COPY}", f"-I{_COPY}/runtime", f"{_COPY}/unit.cpp", "-o", name]
+    return subprocess.run(
+        [*compiler.command, *words],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env=os.environ | {"LC_ALL": "C"},  # the first error is found by the English word
+    )
+
+
 def _snapshot(kernel: Kernel) -> dict[str, bytes]:
     """What is compiled, by the name it is included as. Raises BuildError for a source that is not there."""
-    unit = f'#include "{kernel.source}.cu"\n#include "entry.hpp"\nSTRATA_KERNEL({kernel.entry})\n'
+    headers = (precompiled.NAME, f"{kernel.source}.cu", "entry.hpp")
+    unit = "".join(f'#include "{header}"\n' for header in headers) + f"STRATA_KERNEL({kernel.entry})\n"
     try:
         files = {"unit.cpp": unit.encode(), f"{kernel.source}.cu": kernel.path.read_bytes()}
         files |= {f"include/{header.name}": header.read_bytes() for header in iter_include()}

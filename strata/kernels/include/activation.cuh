@@ -20,12 +20,28 @@ struct ActivationScale {
 
 // The scale of a block from the largest of its values' magnitudes, taken as bits: NaN and infinity are the largest.
 DEVICE ActivationScale activation_scale(u32 largest) {
-  if (usual_operand(bits_to_float(largest)))
-    return {usual_quotient(127.0f, bits_to_float(largest)), usual_quotient(bits_to_float(largest), 127.0f), true};
   if (largest >= kInfinityBits) return {0.0f, bits_to_float(kNotANumber), false};
   const float amax = bits_to_float(largest), inverse = __fdiv_rn(127.0f, amax);
   if (float_to_bits(inverse) >= kInfinityBits) return {0.0f, 0.0f, true};   // amax 0 too
   return {inverse, __fdiv_rn(amax, 127.0f), true};
+}
+
+// Those of N blocks, asked for cases once.
+template <int N>
+DEVICE void activation_scales(const u32 (&largest)[N], ActivationScale (&scale)[N]) {
+  bool usual = true;
+#pragma unroll
+  for (int i = 0; i < N; ++i) usual &= usual_operand(bits_to_float(largest[i]));
+  if (usual) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float amax = bits_to_float(largest[i]);
+      scale[i] = {usual_quotient(127.0f, amax), usual_quotient(amax, 127.0f), true};
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) scale[i] = activation_scale(largest[i]);
+  }
 }
 
 DEVICE u32 magnitude_bits(float v) { return float_to_bits(v) & 0x7fffffffu; }

@@ -25,8 +25,7 @@ DEVICE float exp2_inside(float x) {
 
 // Whether swiglu of a gate has none of the cases: 1 + e^-gate is then below 2^116 and the quotient above 2^-110.
 DEVICE bool usual_gate(float gate) {
-  const bool inside = gate >= -80.0f && gate <= 80.0f;
-  return inside && (usual_operand(gate) || float_to_bits(gate) == 0);
+  return (gate >= -80.0f) & (gate <= 80.0f) & (usual_operand(gate) | (float_to_bits(gate) == 0));   // no jumps
 }
 
 // swiglu of N pairs, the same bits, asked for cases once.
@@ -34,7 +33,7 @@ template <int N>
 DEVICE void swiglu_all(const float (&gate)[N], const float (&up)[N], float (&h)[N]) {
   bool usual = true;
 #pragma unroll
-  for (int i = 0; i < N; ++i) usual = usual && usual_gate(gate[i]);
+  for (int i = 0; i < N; ++i) usual &= usual_gate(gate[i]);
   if (usual) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {

@@ -46,7 +46,7 @@ def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: 
         assert closed_by[file] == {name for name, path in PATHS.items() if file in of_path(path).files}
         assert set(PATHS) - opened(POLICY) == {name for name in closed_by[file] if PATHS[name].baseline is not None}
         (copy / file).write_bytes(whole)
-        assert opened(ANYTHING) == set(PATHS)
+    assert opened(ANYTHING) == set(PATHS)
     # What it comes to, written out: the test must not follow the code that it tests.
     operations = {file: {name.partition("/")[0] for name in names} for file, names in closed_by.items()}
     attention = {"prompt_attention", "decode_attention"}
