@@ -171,8 +171,8 @@ def _forms() -> Iterator[Mutant]:
     )
     yield _fault(
         "own-memory-identical",
-        _SHARED.format("raw = ["),
-        "    raw = [",
+        _SHARED.format("size = got"),
+        "    size = got",
         "A second run that hands out the first one's buffer repeats it.",
     )
 
