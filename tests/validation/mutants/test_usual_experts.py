@@ -43,7 +43,7 @@ def test_healthy_kernels_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["expert_mmq/iq3_xxs/iq4_nl/sm75", "expert_decode/iq3_s/q2_0/simt"])
 def test_healthy_expert_kernels_pass_what_they_are_held_to(name: str) -> None:
-    """Cut integer scales of IQ3_S exceed the limits on rows, as docs/experts.md says: that kernel is not held to them."""
+    """Cut integer scales of IQ3_S exceed the limits on rows (docs/experts.md): that kernel is not held to them."""
     said = usual.run(PATHS[name], open_executor("lanes", flavor="checked"), 1)
     assert said["nmse_passes"]
     assert ("rows_passes" in said) == (PATHS[name].operation in usual_experts.LIMITED)
