@@ -48,8 +48,8 @@ def _fragment(name: str, old: str, new: str, why: str, path: str, *recipes: str)
     return Mutant(f"fragment-{name}", FRAGMENTS, old, new, why, path, recipes or ("experts_plain",))
 
 
-#: Block scales that are not finite, which no recipe draws.
-INFINITE = ("tests/strata/kernels/test_expert_infinite_scales.py",)
+#: Block scales and sums of down that are infinite, which no recipe draws.
+INFINITE = ("tests/strata/kernels/test_expert_infinities.py",)
 #: Rows that lie beyond 32 bits, which no case has.
 _OFFSETS = ("tests/strata/kernels/test_expert_offsets.py",)
 
@@ -252,12 +252,12 @@ _FUSED = (
         "Outputs that are not finite are not counted.",
         "experts_broken",
     ),
-    _fault(
+    _tested(
         "down-infinity-unseen",
         "probe = __fmaf_rn(v, 0.0f, probe);",
         "probe = v != v ? v : probe;",
         "Outputs that are infinite are looked for only beside a NaN.",
-        "experts_one_sided",
+        INFINITE,
     ),
     _fault(
         "down-probe-of-last",
