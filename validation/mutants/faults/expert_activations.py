@@ -45,15 +45,13 @@ _SWIGLU_HALF = (Edit(SWIGLU, '#include "exp2.cuh"', '#include "exp2.cuh"\n#inclu
 _CODE = "__float2int_rn(__fmul_rn(v, scale.inverse))"
 _D = "return {inverse, __fdiv_rn(amax, 127.0f), true};"
 #: Nearly every block goes this way, and those near the ends of the range the other.
-_USUAL = (
-    "return {usual_quotient(127.0f, bits_to_float(largest)), usual_quotient(bits_to_float(largest), 127.0f), true};"
-)
+_USUAL = "scale[i] = {usual_quotient(127.0f, amax), usual_quotient(amax, 127.0f), true};"
 
 
 def _usual(inverse: str, d: str) -> tuple[Edit, ...]:
     """The same fault in the usual way."""
-    names = "const float amax = bits_to_float(largest), inverse = __fdiv_rn(127.0f, amax);"
-    return (Edit(ACTIVATION, _USUAL, f"{{ {names} return {{{inverse}, {d}, true}}; }}"),)
+    made = f"const float inverse = __fdiv_rn(127.0f, amax); scale[i] = {{{inverse}, {d}, true}};"
+    return (Edit(ACTIVATION, _USUAL, made),)
 
 
 _H = "__fmul_rn(__fdiv_rn(gate, __fadd_rn(1.0f, e)), up)"
@@ -269,6 +267,13 @@ def _all(name: str, old: str, new: str, why: str, *recipes: str) -> Mutant:
 
 
 _USUALLY = (
+    _quantise(
+        "first-asked",
+        "usual_operand(bits_to_float(largest[i]))",
+        "usual_operand(bits_to_float(largest[0]))",
+        "Only the first of several blocks is asked for special cases.",
+        "experts_broken",
+    ),
     Mutant(
         "quotient-tiny-is-usual",
         _QUOTIENT,

@@ -1,4 +1,5 @@
-"""Scales of blocks that are infinite: every output that such a block takes part in is NaN, whatever its dot."""
+"""What is infinite: scales of blocks, whose outputs are all NaN, and sums of down that overflow, which stay and are
+counted."""
 
 from __future__ import annotations
 
@@ -55,3 +56,22 @@ def test_infinite_block_scales_make_nan(lanes: LanesExecutor, mode: str, tier: i
         assert np.isnan(got.rows[of_first]).all()
         assert np.isnan(got.rows[~of_first][..., ROW]).all()
         assert np.isfinite(np.delete(got.rows[~of_first], ROW, axis=-1)).all()
+
+
+@pytest.mark.parametrize("tier", [75, 80])
+def test_sums_of_down_that_overflow_are_infinite_and_counted(lanes: LanesExecutor, tier: int) -> None:
+    """Tokens alone whose rows have infinities and no NaN: nothing else says that something was lost."""
+    made = layer("iq3_xxs/iq4_nl", tokens=64, experts=1, top=1, n=N, ff=FF)
+    made = Layer(made.experts, np.ldexp(made.x[:1], np.arange(64)[:, None]), np.zeros((64, 1), np.int32))
+    form, first = FORMATS["iq4_nl"], made.experts.layout.down
+    largest = made.experts.blobs[0][first : first + 8 * form.row_bytes(FF)].reshape(-1, form.nbytes)
+    largest[:, :2] = [0xFF, 0x7B]  # the largest binary16 as the scale of eight rows
+    rows = expected(made).rows[:, 0]
+    chosen = np.isinf(rows).any(axis=1) & ~np.isnan(rows).any(axis=1)
+    assert chosen.any()
+    some = Layer(made.experts, np.ascontiguousarray(made.x[chosen]), made.ids[chosen])
+    want = expected(some)
+    for shape in expert_fused.SHAPES:
+        got = fused(lanes, some, tier, shape=shape, trace=True)
+        assert differences(got, want) == []
+        assert got.status == (0, 0, np.isinf(want.rows).sum())
