@@ -13,7 +13,7 @@
 #include "include/expert_finish.cuh"
 
 // Whether there are registers for the next item's tile.
-constexpr bool kAhead = kDown;
+constexpr bool kAhead = kDown || (FRAGMENTS == 2 && Fragment<FORMAT>::paired);
 
 // What a block works on: rows of an expert from `first` on. The next item's is read while this one is worked on.
 struct Work {
