@@ -1,4 +1,5 @@
-"""The command `strata`. Exit status: 0 for yes, 1 for no, 2 for could not tell, with one line why."""
+"""The command `strata`. Exit status: 0 for yes, 1 for no, 2 for could not tell, with one line why; 141
+when the reader of its output left before the end (`output`)."""
 
 from __future__ import annotations
 
@@ -22,8 +23,10 @@ from strata.kernels.expert_probe import lines
 from strata.kernels.paths import PATHS
 from strata.memory import plan_command
 from strata.memory.settings import loan_settings
+from strata.output import ends_unread
 
 
+@ends_unread
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `strata` with `arguments` (default: the command line's) and return its exit status."""
     parser = argparse.ArgumentParser(prog="strata", description="Prompt-side kernels and what they run on.")

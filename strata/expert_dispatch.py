@@ -14,7 +14,8 @@ from strata.device import Device
 from strata.dispatch import Gate, Served, serve
 from strata.executors.base import StrataError
 from strata.kernels.expert_fused import SHAPES
-from strata.kernels.expert_probe import Probed, Shapes, choose
+from strata.kernels.expert_probe import Probed
+from strata.kernels.expert_shapes import Shapes, choose
 from strata.kernels.experts import MAX_EXPERTS, MAX_TOP, Geometry, check_pairs
 from strata.kernels.paths import DOWN, EXPERT_MODES, GATE_UP, PATHS
 from strata.switches import FUSED_ADAPTIVE, FUSED_TILE, Switches

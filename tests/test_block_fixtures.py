@@ -9,9 +9,7 @@ import pytest
 
 from fixtures import blocks as golden
 from fixtures.blocks import build, draw, make
-from strata.executors.base import Executor, ExecutorUnavailable
-from strata.executors.cuda import CudaExecutor
-from strata.executors.lanes import LanesExecutor
+from strata.executors.base import Executor
 from strata.formats import FORMATS
 from strata.formats.blocks import plain
 from strata.kernels import block_decode
@@ -21,16 +19,6 @@ from validation.reference import blocks as reference
 LIMIT_BYTES = 500_000
 NAMES = list(FORMATS)
 MATRICES = [(name, part) for part in ("gate", "up") for name in draw.GATE_UP] + [(name, "down") for name in draw.DOWN]
-
-
-@pytest.fixture(scope="module", params=["fast", "checked", "card"])
-def executor(request: pytest.FixtureRequest) -> Executor:
-    if request.param != "card":
-        return LanesExecutor(flavor=request.param)
-    try:
-        return CudaExecutor()
-    except ExecutorUnavailable as error:
-        pytest.skip(str(error))
 
 
 def bits(x: np.ndarray) -> np.ndarray:
@@ -85,18 +73,18 @@ def test_decoders_give_the_floats_of_ggml_over_every_field(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_kernel_gives_the_floats_of_ggml(name: str, executor: Executor) -> None:
+def test_the_kernel_gives_the_floats_of_ggml(name: str, every_executor: Executor) -> None:
     stored = golden.golden(name)
-    got = block_decode.decode(executor, name, stored.blocks.reshape(len(stored.rows), -1), first=2, gap=2)
+    got = block_decode.decode(every_executor, name, stored.blocks.reshape(len(stored.rows), -1), first=2, gap=2)
     assert got.guards_ok
     assert got.values is not None
     assert np.array_equal(bits(got.values), bits(stored.floats))
 
 
 @pytest.mark.parametrize(("name", "part"), MATRICES)
-def test_the_kernel_decodes_whole_experts(name: str, part: str, executor: Executor) -> None:
+def test_the_kernel_decodes_whole_experts(name: str, part: str, every_executor: Executor) -> None:
     rows = matrix(name, part, 0)
-    got = block_decode.decode(executor, name, rows, first=2)
+    got = block_decode.decode(every_executor, name, rows, first=2)
     assert got.values is not None
     assert np.array_equal(bits(got.values), bits(decoded(name, rows)))
 

@@ -16,6 +16,7 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
+from strata.output import ends_unread
 from validation import fuzz, kinds, ledger_command, parity, profiles, soak, static
 from validation.controls import proof
 from validation.experts import faults
@@ -143,6 +144,7 @@ def _list(command: str, console: Console) -> int:
     return 0
 
 
+@ends_unread
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)

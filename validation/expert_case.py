@@ -3,7 +3,7 @@ verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -14,11 +14,12 @@ from strata.executors.base import Executor, StrataError
 from strata.kernels.paths import PATHS, Path
 from validation.attention_case import Memo
 from validation.bounds import published_experts as published
-from validation.experts import checks, expected, promises
+from validation.experts import checks, fronts, known, promises
 from validation.experts import inputs as made
 from validation.experts.case import ExpertCase
-from validation.experts.expected import Bits, Model
+from validation.experts.fronts import Fronts
 from validation.experts.inputs import Inputs
+from validation.experts.known import Known
 from validation.experts.operation import ExpertOperation, Outcome, Shape
 from validation.experts.sampling import modelled, referenced, work
 from validation.findings import Findings
@@ -56,46 +57,43 @@ def run(
         images = [executor.build(kernel) for kernel in operation.kernels(path, data, None)]
         settings.recorder.keep(path, case, data, first.out, first.witnesses, images)
     with found.timed("repeat"):
-        found.checks += _again(case, path, executor, settings, operation, data, first)
+        asked = {shape_name(shape): operation.lacks(executor, path, shape) for shape in operation.shapes(case)}
+        missing = {name: why for name, why in asked.items() if why}
+        if missing:
+            found.figures["left_out"] = missing
+        found.checks += _again(case, path, executor, settings, operation, data, first, missing)
     found.checks += _tiers(memo, (key, path.operation), path, first.out)
+    base = PATHS[path.baseline] if path.baseline else None
+    basis = operations.get(base.operation) if base is not None else None
+    held = basis is not None and (data.named.all() or not basis.refuses_strays)
     with found.timed("bits"):
         pairs, whole = modelled(case, data, settings.predict == "all")
-        bits: Bits = memo.get(
-            f"bits of {path.operation}", (key, whole), lambda: expected.bits(data, pairs, operation.arithmetic)
+        arithmetics = [operation.arithmetic, *([basis.arithmetic] if basis is not None and held else [])]
+        some = referenced(case, data, pairs)
+        begun: Fronts = memo.get(
+            f"fronts of {path.operation}",
+            (case, data.gate_up, whole, held),  # modes that differ in down alone share them
+            lambda: fronts.fronts(data, pairs, some, arithmetics),
         )
+        of: tuple[Known, ...] = memo.get(
+            f"known of {path.operation}",
+            (key, whole, held),
+            lambda: known.known(data, pairs, some, arithmetics, begun),
+        )
+        own = of[0]
         if len(pairs):
-            found.checks += checks.of_bits("bits", first, bits, whole)
+            found.checks += checks.of_bits("bits", first, own.bits, whole)
         else:  # every row is nobody's, and all of it was looked at
             found.checks[-1] = replace(found.checks[-1], figures={"all_bits": True})
-        found.checks += checks.finite(case, data, first, bits, whole)
+        found.checks += checks.finite(case, data, first, own.bits, whole)
     with found.timed("prediction"):
         found.checks += _predicted(case, path, executor, settings, operation, data, first.out)
-    some = referenced(case, data, pairs)
-    some = some[_finite(bits, some)]
-    if len(some):
-        with found.timed("steps"):
-            stepped, down = checks.of_steps(data, first, some, operation.arithmetic)
-            found.checks += stepped
-        with found.timed("reference"):
-            model: Model = memo.get(
-                f"model of {path.operation}",
-                (key, len(some)),
-                lambda: expected.model(data, some, operation.arithmetic),
-            )
-        if operation.arithmetic.whole:
-            found.checks.append(checks.limited("bound", checks.rows(first.out, some), model.rounded, some))
-        due = model.rounded if operation.arithmetic.whole else down
-        if due is not None:
-            found.checks.append(checks.battery(some, due, data))
-        found.checks.append(checks.refused_bit(first.out))
-        new = checks.errors(checks.rows(first.out, some), model)
-        found.figures |= {f"new_{name}": value for name, value in new.items()}
-        found.figures |= {"pairs_predicted": len(pairs), "pairs_referenced": len(some)}
-    base = PATHS[path.baseline] if path.baseline else None
+    if own.model is not None:
+        found.checks += _referred(found, data, first, own)
+        found.figures |= {"pairs_predicted": len(pairs), "pairs_referenced": len(own.referenced)}
     old: Outcome | None = None
-    if base is not None and base.operation in operations:
-        basis = operations[base.operation]
-        if basis.refuses_strays and not data.named.all():
+    if base is not None and basis is not None:
+        if not held:
             found.checks.append(_refuses("baseline refuses", base, executor, basis, data))
             return found
         with found.timed("old"):
@@ -105,7 +103,7 @@ def run(
         old = second
         found.checks += _ran("baseline ", base, executor, basis, data, second)
         with found.timed("baseline"):
-            found.checks += _baseline(found, memo, key, base, basis, data, second, pairs, some, whole)
+            found.checks += _baseline(found, case, data, second, of[1])
     if settings.reps:
         with found.timed("timing"):
             _time(
@@ -158,9 +156,10 @@ def _again(
     operation: ExpertOperation,
     data: Inputs,
     first: Outcome,
+    missing: Collection[str],
 ) -> list[Check]:
-    """The path once more: its tokens in another order, in every work shape, and in two parts. Every pair keeps its
-    bits, the same values are lost, and of each run is asked what is asked of the first."""
+    """The path once more: its tokens in another order, in every work shape but those named as missing, and in two
+    parts. Every pair keeps its bits, the same values are lost, and of each run is asked what is asked of the first."""
     other, out = settings.twin or executor, first.out
     order = case.stream("repeat").permutation(case.tokens)
     own = data.tokens(order)
@@ -171,6 +170,8 @@ def _again(
     ]
     found[0] = replace(found[0], figures=found[0].figures | {"other_schedule": settings.twin is not None})
     for shape in operation.shapes(case):
+        if shape_name(shape) in missing:
+            continue
         again = operation.run(executor, path, data, shape, False)
         name = shape_name(shape)
         found.append(_same(name, again.out, out))
@@ -216,11 +217,22 @@ def _tiers(memo: Memo, key: object, path: Path, out: np.ndarray) -> list[Check]:
     return [identical(f"as {tier}", checks.plain(out), checks.plain(other), axes=checks.AXES)]
 
 
-def _finite(bits: Bits, pairs: np.ndarray) -> np.ndarray:
-    """bool like `pairs`: whose every step is finite in float32, so that FP64 and its bounds say something of it."""
-    fine = np.isfinite(bits.out).all(axis=1) & np.isfinite(bits.gate).all(axis=1) & np.isfinite(bits.up).all(axis=1)
-    fine &= np.isfinite(bits.h.scale).all(axis=1)
-    return np.asarray(fine[np.searchsorted(bits.pairs, pairs)])
+def _referred(found: Findings, data: Inputs, first: Outcome, own: Known) -> list[Check]:
+    """The referenced pairs against FP64: step by step, as a whole, and whether the bounds refuse wrong answers."""
+    model, whole = own.model, own.arithmetic.whole
+    assert model is not None
+    with found.timed("steps"):
+        out, down = checks.of_steps(first, own)
+    with found.timed("reference"):
+        got = checks.rows(first.out, model.pairs)
+        if whole:
+            out.append(checks.limited("bound", got, model.rounded, model.pairs))
+        due = model.rounded if whole else down
+        if due is not None:
+            out.append(checks.battery(model.pairs, due, data))
+        out.append(checks.refused_bit(first.out))
+        found.figures |= {f"new_{name}": value for name, value in checks.errors(got, model).items()}
+    return out
 
 
 def _predicted(
@@ -240,35 +252,18 @@ def _predicted(
     return [identical("prediction", checks.plain(out), checks.plain(due), axes=checks.AXES)]
 
 
-def _baseline(
-    found: Findings,
-    memo: Memo,
-    key: object,
-    base: Path,
-    basis: ExpertOperation,
-    data: Inputs,
-    old: Outcome,
-    pairs: np.ndarray,
-    some: np.ndarray,
-    whole: bool,
-) -> list[Check]:
+def _baseline(found: Findings, case: ExpertCase, data: Inputs, old: Outcome, due: Known) -> list[Check]:
     """Whether the baseline is right itself, and how far both are from FP64 on the float32 tokens."""
     out: list[Check] = []
-    if len(pairs):
-        bits: Bits = memo.get(
-            f"bits of {base.operation}", (key, whole), lambda: expected.bits(data, pairs, basis.arithmetic)
-        )
-        out += checks.of_bits("baseline bits", old, bits, False)
-        some = some[_finite(bits, some)]
-    if not len(some):
+    if len(due.bits.pairs):
+        out += checks.of_bits("baseline bits", old, due.bits, False)
+    if due.model is None:
         return out
-    model: Model = memo.get(
-        f"model of {base.operation}", (key, len(some)), lambda: expected.model(data, some, basis.arithmetic)
-    )
-    out.append(checks.limited("baseline bound", checks.rows(old.out, some), model.rounded, some))
-    errors = checks.errors(checks.rows(old.out, some), model)
-    found.figures |= {f"old_{name}": value for name, value in errors.items()}
-    out += published.gates(found.figures, data.x.shape[0])
+    got = checks.rows(old.out, due.referenced)
+    out.append(checks.limited("baseline bound", got, due.model.rounded, due.referenced))
+    found.figures |= {f"old_{name}": value for name, value in checks.errors(got, due.model).items()}
+    if checks.as_published(case):
+        out += published.gates(found.figures)
     return out
 
 

@@ -45,6 +45,8 @@ def find(name: str) -> AnyRecipe:
     known = recipes_of_all()
     if name in known:
         return known[name]
+    if ":" in name:  # parts of expert recipes put together
+        return expert_recipes.find(name)
     near = get_close_matches(name, known, n=1, cutoff=0.0)[0]
     raise StrataError(f"no recipe is called {name!r}; the nearest is {near!r} (see `python -m validation recipes`)")
 

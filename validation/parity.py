@@ -302,6 +302,8 @@ def _finish(record: Run, reporter: Reporter, job: Job, result: dict[str, Any]) -
         record.recording.keeper.ended()
     record.add(result)
     reporter.finished(f"{job.path.name} {job.case.recipe}", result["explain"])
+    for what, why in result["figures"].get("left_out", {}).items():
+        reporter.once(f"{job.path.name} ran without {what}: {why}")
 
 
 def _heading(record: Run) -> str:

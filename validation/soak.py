@@ -1,7 +1,8 @@
 """Soak: many healthy runs of small cases with fresh seeds, each with every check. None may raise an alarm.
 
-Runs go through all paths and recipes in turn, with drawn page sizes, groups, KV heads, widths and selections;
-one in 47 is in the checked build. A run that does not pass is printed with its case and the command that runs it again.
+Runs go through all paths and recipes in turn, with drawn sizes: pages, groups, KV heads, widths and selections of
+attention; tokens, experts, ranks and widths of experts. One in 47 is in the checked build. A run that does not pass is
+printed with its case and the command that runs it again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path as FilePath
 
@@ -28,7 +29,7 @@ from validation.prebuild import kernels_of
 from validation.predict import DEFAULT_RULE
 from validation.report.progress import Reporter
 from validation.report.run_file import RunFile
-from validation.runner import run_case
+from validation.runner import Job, run_case
 from validation.settings import Settings
 from validation.soak_tally import Finished, Tally, report
 from validation.stations import Stations
@@ -46,19 +47,30 @@ def _one_thread(name: str, *, rule: str, flavor: str, seed: int | None, target: 
     return LanesExecutor(rule=rule, flavor=flavor, seed=seed, threads=1)
 
 
-@dataclass
-class Worker:
-    """Runs single runs of a seed; one in each process."""
+@dataclass(frozen=True)
+class Plan:
+    """The same in every process. paths: pattern of the paths, which are gone through in turn; rule: of lanes."""
 
     seed: int
-    rule: str
+    rule: str = DEFAULT_RULE
+    paths: str = "*"
+
+    def job(self, index: int) -> Job:
+        return soak_plan.job(self.seed, index, soak_plan.cycle(self.paths))
+
+
+@dataclass
+class Worker:
+    """Runs single runs of a plan; one in each process."""
+
+    plan: Plan
     stations: Stations = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stations = Stations("lanes", self.rule, open=_one_thread)
+        self.stations = Stations("lanes", self.plan.rule, open=_one_thread)
 
     def run(self, index: int) -> Finished:
-        job = soak_plan.job(self.seed, index)
+        job = self.plan.job(index)
         station = self.stations.of(job, ())
         settings = Settings(twin=station.twin, invocation=station.invocation)
         result = run_case(job.case, job.path, station.executor, settings)
@@ -71,11 +83,11 @@ class Worker:
 _worker: Worker | None = None
 
 
-def _start(seed: int, rule: str) -> None:
+def _start(plan: Plan) -> None:
     """In a new process: Ctrl-C is for the parent, which then waits for the parts that have begun."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _worker = Worker(seed, rule)
+    _worker = Worker(plan)
 
 
 def _part(indices: Sequence[int]) -> list[Finished]:
@@ -88,6 +100,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--runs", type=int, default=1000, metavar="N", help="how many runs (default: %(default)s)")
     command.add_argument("--start", type=int, default=0, metavar="I", help="index of the first (default: %(default)s)")
     command.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all runs (default: %(default)s)")
+    command.add_argument("--paths", default="*", metavar="GLOB", help="paths (default: all)")
     command.add_argument("--rule", default=DEFAULT_RULE, help="tensor-core rule of lanes (default: %(default)s)")
     command.add_argument("--jobs", type=int, metavar="N", help="processes (default: one a core)")
     command.add_argument("--out", type=FilePath, metavar="DIR", help=f"write {NAME} there")
@@ -101,18 +114,25 @@ def run(options: argparse.Namespace, console: Console) -> int:
             f"--runs {options.runs}, --start {options.start}, --seed {options.seed}, --jobs {jobs}: "
             "expected at least 1, 0, 0 and 1"
         )
+    try:
+        soak_plan.cycle(options.paths)
+    except ValueError as error:
+        raise StrataError(str(error)) from error
+    plan = Plan(options.seed, options.rule, options.paths)
     file = RunFile(options.out, NAME) if options.out else None
     indices = range(options.start, options.start + options.runs)
     console.print(
-        f"{options.runs} runs from {options.start}, seed {options.seed}, rule {options.rule}, {jobs} processes"
+        f"{options.runs} runs from {options.start} of {options.paths}, seed {options.seed}, rule {options.rule}, "
+        f"{jobs} processes",
+        markup=False,
     )
     tally, began, status = Tally(), time.perf_counter(), "complete"
     try:
-        built = _prebuild(indices, options.seed, options.rule, jobs)
+        built = _prebuild(indices, plan, jobs)
         console.print(f"{built} kernels are built, {time.perf_counter() - began:.0f} s")
         began = time.perf_counter()
         with Reporter(console, options.runs) as reporter:
-            for finished in _all(indices, options.seed, options.rule, jobs):
+            for finished in _all(indices, plan, jobs):
                 tally.add(finished)
                 said = f"alarm in run {finished.index}: {finished.case} | {finished.explain}"
                 reporter.finished(f"run {finished.index}", "" if finished.passes else said)
@@ -120,8 +140,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         status = "interrupted"
     seconds = time.perf_counter() - began
     if file:
-        plan = {"seed": options.seed, "start": options.start, "runs": options.runs, "rule": options.rule}
-        file.write({"schema": SCHEMA, "status": status, **plan, "seconds": seconds, "jobs": jobs, **tally.record()})
+        planned = {**asdict(plan), "start": options.start, "runs": options.runs}
+        file.write({"schema": SCHEMA, "status": status, **planned, "seconds": seconds, "jobs": jobs, **tally.record()})
     report(console, tally, seconds)
     if status == "interrupted":
         after = options.start + tally.runs
@@ -130,12 +150,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return PASSED if tally.runs == options.runs and not tally.alarms else FAILED
 
 
-def _prebuild(indices: Sequence[int], seed: int, rule: str, jobs: int) -> int:
+def _prebuild(indices: Sequence[int], plan: Plan, jobs: int) -> int:
     """Compile what the runs need, each kernel once, before there are processes that would do it twice."""
-    stations = Stations("lanes", rule, open=_one_thread)
+    stations = Stations("lanes", plan.rule, open=_one_thread)
     needed: dict[tuple[str, Kernel], Executor] = {}
     for index in indices:
-        job = soak_plan.job(seed, index)
+        job = plan.job(index)
         for kernel in kernels_of(job):
             if (job.flavor, kernel) not in needed:
                 needed[job.flavor, kernel] = stations.of(replace(job, schedule=None), ()).executor
@@ -149,14 +169,14 @@ def _prebuild(indices: Sequence[int], seed: int, rule: str, jobs: int) -> int:
     return len(needed)
 
 
-def _all(indices: Sequence[int], seed: int, rule: str, jobs: int) -> Iterator[Finished]:
+def _all(indices: Sequence[int], plan: Plan, jobs: int) -> Iterator[Finished]:
     """The runs in order, so that what is finished is always the first of them."""
     if jobs == 1:
-        worker = Worker(seed, rule)
+        worker = Worker(plan)
         yield from map(worker.run, indices)
         return
     parts = [indices[first : first + PART] for first in range(0, len(indices), PART)]
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (seed, rule))
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (plan,))
     try:
         yield from _in_order(parts, jobs * AHEAD, lambda part: pool.submit(_part, part))
     finally:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from strata.kernels.paths import PATHS, Path
+from collections.abc import Sequence
+from functools import cache
+
+from strata.kernels.paths import Path, select
 from strata.kernels.pool import GROUPS
 from validation import kinds
 from validation.cases import Case
 from validation.draws import Stream
+from validation.experts import drawn
 from validation.profiles import LAWS
-from validation.recipes import Recipe, Widths, of_operation
+from validation.recipes import Recipe, Widths
 from validation.runner import Job
 from validation.selection import TOP
 
@@ -21,7 +25,9 @@ PAGE_SIZES = (1, 3, 4, 16, 64, 100, 512)
 KV_HEADS = (1, 2, 3)
 #: Larger pages hold a law case in too few of them for its table of gaps.
 LAW_PAGES = 4
-#: One run in so many is in the checked build. Prime to the length of the cycle of paths, so that each path comes.
+#: Words that a run is drawn from.
+WORDS = 11
+#: One run in so many is in the checked build: a prime, so that with cycles of any other length each path comes.
 CHECKED_EVERY = 47
 #: The group of checked runs: the one that the quick profile compiles.
 CHECKED_GROUP = 12
@@ -29,43 +35,52 @@ CHECKED_GROUP = 12
 SCHEDULES = 4
 
 
-def _cycle() -> list[Path]:
-    """The paths in turn: the attention paths with a baseline twice, their baselines and kv_pack once. Expert paths are
-    not soaked: every bit of theirs is predicted in every run, so that a false alarm would be a wrong model."""
-    paths = sorted(
-        (path for path in PATHS.values() if kinds.of_path(path) not in kinds.ROUTED), key=lambda path: path.name
-    )
-    return [path for path in paths for _ in range(2 if path.baseline else 1)]
+@cache
+def cycle(pattern: str = "*") -> tuple[Path, ...]:
+    """The paths of a pattern in turn, by name: prompt attention twice, all others once (a case of fused experts asks
+    its baseline for every bit too). Raises ValueError for a pattern that no path matches."""
+    twice = "prompt_attention"
+    paths = sorted(select(pattern), key=lambda path: path.name)
+    return tuple(path for path in paths for _ in range(2 if path.operation == twice else 1))
 
 
-CYCLE = tuple(_cycle())
+CYCLE = cycle()
 
 
-def recipes(path: Path) -> list[Recipe]:
-    """The synthetic recipes of a path's operation."""
-    operation = "kv_pack" if path.operation == "kv_pack" else "prompt_attention"
-    return [recipe for recipe in of_operation(operation) if recipe.name != "captured"]
+def recipes(path: Path) -> list[kinds.AnyRecipe]:
+    """The synthetic recipes of a path's kind of data."""
+    return [recipe for recipe in kinds.of_kind(kinds.of_path(path)) if recipe.name != "captured"]
 
 
-def job(seed: int, index: int) -> Job:
-    """Run `index` of a seed. Every path meets every recipe within as many cycles as there are recipes."""
-    turn, slot = divmod(index, len(CYCLE))
-    path = CYCLE[slot]
+def job(seed: int, index: int, paths: Sequence[Path] = CYCLE) -> Job:
+    """Run `index` of a seed over a cycle of paths. Every path meets every recipe within as many cycles as there are
+    recipes; those of experts within twice as many, for every second run of theirs has a recipe of drawn parts."""
+    turn, slot = divmod(index, len(paths))
+    path = paths[slot]
     known = recipes(path)
-    recipe = known[(turn + slot) % len(known)]
-    draw = Stream.of(seed, "soak", index).words(8).tolist()
+    draw = Stream.of(seed, "soak", index).words(WORDS).tolist()
+    if kinds.of_path(path) == "expert":
+        at, drawn_parts = divmod(turn + slot, 2)
+        recipe = drawn.recipe(draw[-3:]) if drawn_parts else known[at % len(known)]
+    else:
+        recipe = known[(turn + slot) % len(known)]
     checked = index % CHECKED_EVERY == CHECKED_EVERY - 1
+    flavor, schedule = "checked" if checked else "fast", index % SCHEDULES or None
+    if not isinstance(recipe, Recipe):
+        return Job(drawn.case(recipe.name, recipe.operation, draw[0], draw[1:]), path, flavor, schedule)
+    return Job(_pool_case(path, recipe, draw, checked), path, flavor, schedule)
+
+
+def _pool_case(path: Path, recipe: Recipe, draw: Sequence[int], checked: bool) -> Case:
+    """A case of attention or packing."""
     context = CONTEXTS[0] + draw[1] % (CONTEXTS[1] - CONTEXTS[0] + 1)
     page, heads = PAGE_SIZES[draw[2] % len(PAGE_SIZES)], KV_HEADS[draw[3] % len(KV_HEADS)]
-    schedule = index % SCHEDULES or None
     if path.operation == "kv_pack":
-        case = Case(recipe.name, draw[0], context, 0, page, heads, group=1)
-    else:
-        queries = EDGE_QUERIES if recipe.widths is Widths.EDGES else 1 + draw[4] % QUERIES
-        group = CHECKED_GROUP if checked else GROUPS[draw[5] % len(GROUPS)]
-        top = 1 + draw[7] % context if draw[6] % 3 == 0 else TOP
-        if recipe.laws:  # each law applies at the sizes that the profiles plan, and a case where one does not is void
-            context, queries = LAWS
-            page, top = min(page, LAW_PAGES), TOP
-        case = Case(recipe.name, draw[0], context, queries, page, heads, group, top)
-    return Job(case, path, "checked" if checked else "fast", schedule)
+        return Case(recipe.name, draw[0], context, 0, page, heads, group=1)
+    queries = EDGE_QUERIES if recipe.widths is Widths.EDGES else 1 + draw[4] % QUERIES
+    group = CHECKED_GROUP if checked else GROUPS[draw[5] % len(GROUPS)]
+    top = 1 + draw[7] % context if draw[6] % 3 == 0 else TOP
+    if recipe.laws:  # each law applies at the sizes that the profiles plan, and a case where one does not is void
+        context, queries = LAWS
+        page, top = min(page, LAW_PAGES), TOP
+    return Case(recipe.name, draw[0], context, queries, page, heads, group, top)

@@ -7,6 +7,7 @@ bit 7. Scales are exact in float32: d has 11 significant bits and its factor at 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -35,13 +36,12 @@ def q8_0(blocks: np.ndarray) -> Parts:
 
 def q2_0(blocks: np.ndarray) -> Parts:
     """d, 16 bytes of four values each, the first in the low bits; d (two bits - 1). 64 values."""
-    twos = blocks[..., 2:, None] >> np.arange(0, 8, 2, dtype=np.uint8) & 3
-    return Parts(_flat(twos, 2).astype(np.int8) - np.int8(1), np.repeat(_half(blocks, 0), 2, axis=-1))
+    return Parts(_looked_up(_four_twos(), blocks[..., 2:]), np.repeat(_half(blocks, 0), 2, axis=-1))
 
 
 def iq4_nl(blocks: np.ndarray) -> Parts:
     """d, 16 bytes with the nibbles of Q4_0; d level[nibble]."""
-    return Parts(codebook("iq4_nl")[_nibbles(blocks[..., 2:])], _half(blocks, 0))
+    return Parts(np.take(codebook("iq4_nl"), _nibbles(blocks[..., 2:])), _half(blocks, 0))
 
 
 def iq4_xs(blocks: np.ndarray) -> Parts:
@@ -51,7 +51,7 @@ def iq4_xs(blocks: np.ndarray) -> Parts:
     low = _fields(blocks[..., 4:8], 4)
     factor = (low | high << 4).astype(np.int32) - 32
     nibbles = _flat(_nibbles(blocks[..., 8:].reshape(*blocks.shape[:-1], 8, 16)), 2)
-    return Parts(codebook("iq4_xs")[nibbles], _half(blocks, 0) * factor.astype(np.float32))
+    return Parts(np.take(codebook("iq4_xs"), nibbles), _half(blocks, 0) * factor.astype(np.float32))
 
 
 def iq3_xxs(blocks: np.ndarray) -> Parts:
@@ -146,8 +146,31 @@ def _signs_of_sevens(words: np.ndarray) -> np.ndarray:
 
 def _signed(name: str, index: np.ndarray, signs: np.ndarray) -> np.ndarray:
     """int8 codes: the grid's magnitudes at `index`, negated where a sign bit is set."""
-    magnitudes = _flat(codebook(name)[index], 2).astype(np.int8)
-    return np.where(_fields(signs, 1) == 1, -magnitudes, magnitudes)
+    magnitudes, negative = _looked_up(codebook(name), index), _looked_up(_negative(), signs)
+    return np.asarray((magnitudes ^ negative) - negative)  # -x is ~x + 1
+
+
+def _looked_up(table: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """int8 [..., n width]: rows of a table [entries, width] of bytes, taken as words of 4 or 8."""
+    words = np.ascontiguousarray(table).view(f"u{table.shape[1]}")[:, 0]
+    return np.take(words, index).view(np.int8)
+
+
+@cache
+def _four_twos() -> np.ndarray:
+    """int8 [256, 4]: of every byte of Q2_0 its four codes."""
+    return _of_bytes(2) - np.int8(1)
+
+
+@cache
+def _negative() -> np.ndarray:
+    """int8 [256, 8]: of every sign byte, -1 where the bit of a value is set, else 0."""
+    return -_of_bytes(1)
+
+
+def _of_bytes(bits: int) -> np.ndarray:
+    """int8 [256, 8 / bits]: the fields of every byte, as of `_fields`."""
+    return _fields(np.arange(256, dtype=np.uint8)[:, None], bits).astype(np.int8)
 
 
 def _odd(blocks: np.ndarray, s: np.ndarray, divisor: int) -> np.ndarray:

@@ -7,10 +7,11 @@ For a token x and an expert with rows Wg, Wu [ff, n] and Wd [n, ff] in their blo
 x and h are int8 with a scale for 32 values (include/activation.cuh), x once for each token. Each 32 values of a weight
 row are int8 codes and one exact scale, or two of 16 values. Dots are exact, and every operation is rounded to FP32:
 
-    one scale:   acc = fma(d_w d_x, dot, acc)
+    one scale:   acc = fma(d_x, d_w dot, acc)
     two scales:  acc = fma(d_x, fma(d_w1, dot1, d_w0 dot0), acc)
 
-over blocks of 32 in the order of K from acc = +0. Exponentials are the project's own (include/exp2.cuh). So a row's
+over blocks of 32 in the order of K from acc = +0. A product d_w dot that is zero counts as +0; an infinite d_w gives
+NaN. Exponentials are the project's own (include/exp2.cuh). So a row's
 bits depend on its token and its expert alone: not on the tier, the work shape, how experts are cut into launches, the
 order of rows or tokens, or the device. A NaN or infinity in x or h makes its block, and every output that uses it, NaN,
 and is counted; it never becomes a number again. A token of zeros gives +0.
@@ -60,12 +61,15 @@ _FRAGMENTS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 1}
 _MIN_BLOCKS = {(80, 4): 1, (80, 2): 2, (75, 4): 1, (75, 2): 1}
 #: Two scales for 32 values and 128 sums are too much for a thread.
 _ONE_FRAGMENT = (("iq2_s", 80, 2),)
-#: Whether integers become floats by the conversion instruction.
-_CONVERTS = {75: 0, 80: 1}
-#: Stages of activations in shared memory.
+#: Stages of activations in shared memory; three where four would take more than the 99 KiB of an RTX 30.
 _STAGES = {75: 2, 80: 4}
+_THREE_STAGES = (("iq4_xs", 80, 4),)
+#: Passes in which sums of gate and up go through shared memory.
+_PASSES = {75: 2, 80: 1}
 #: Values and bytes of a unit of activations, see include/activation.cuh.
 _UNIT_VALUES, _UNIT_BYTES = 64, 80
+#: Bytes of them that 32-bit numbers of 16-byte pieces reach.
+_MOST_UNITS = 16 << 32
 #: Blocks of a launch on an executor that is no card.
 _LANES_BLOCKS = 4
 #: Formats whose activations lie in PAIRED order, see include/expert_fragments.cuh.
@@ -75,18 +79,24 @@ _SCANS = 3
 _SIGNED_GRID, _SIGNS = ("iq3_xxs",), 16
 
 
+def stages_of(form: str, tier: int, shape: int) -> int:
+    """Stages of activations, of 64 values each, in shared memory."""
+    return 3 if (form, tier, shape) in _THREE_STAGES else _STAGES[tier]
+
+
 def shared_bytes(form: str, tier: int, shape: int) -> int:
-    """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (64
-    codes and two scales a column), on sm80 buffers of whole blocks of weights (an odd multiple of 4 words a row), or,
-    after them, h; a number for each column; the codebook."""
+    """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (a unit
+    a column), on sm80 buffers of whole blocks of weights (in 16-byte pieces, in eight rows an odd
+    number each or one more), or, after them, sums of gate and up; for down a number for each column; the codebook."""
     weight_rows, columns = SHAPES[shape]
-    stages = _STAGES[tier] * columns * (_UNIT_VALUES + 8)
+    stages = stages_of(form, tier, shape) * columns * _UNIT_BYTES
     if tier >= 80:
         chunk, buffers = (128, 3) if form == "iq4_nl" and weight_rows == 256 else (256, 2)
-        words = (chunk // FORMATS[form].values * FORMATS[form].nbytes + 5) // 4
-        stages += buffers * weight_rows * ((words + 3) // 8 * 8 + 4) * 4
-    h = 0 if form in DOWN else columns * (weight_rows // 2 + 4) * 4
-    return max(stages, h) + columns * 4 + device_table(form).nbytes * (_SIGNS if form in _SIGNED_GRID else 1)
+        pieces = (chunk // FORMATS[form].values * FORMATS[form].nbytes + 29) // 16
+        pieces += pieces % 4 == 0
+        stages += buffers * weight_rows // 8 * (8 * pieces + (pieces % 2 == 0)) * 16
+    h, pairs = (0, columns * 4) if form in DOWN else (columns // _PASSES[tier] * (weight_rows + 4) * 4, 0)
+    return max(stages, h) + pairs + device_table(form).nbytes * (_SIGNS if form in _SIGNED_GRID else 1)
 
 
 def fragments_and_blocks(form: str, tier: int, shape: int) -> tuple[int, int]:
@@ -118,10 +128,9 @@ def kernel(form: str, tier: int, shape: int) -> Kernel:
             ("WEIGHT_ROWS", weight_rows),
             ("COLUMNS", columns),
             ("FRAGMENTS", fragments),
-            ("STAGES", _STAGES[tier]),
+            ("STAGES", stages_of(form, tier, shape)),
             ("SHARED_BYTES", size),
             ("MIN_BLOCKS", resident),
-            ("CONVERTS", _CONVERTS[tier]),
         ),
     )
 
@@ -325,6 +334,9 @@ def prepare(
     if any(each not in SHAPES for each in both):
         raise StrataError(f"work shape {shape}: expected one of {', '.join(map(str, SHAPES))}")
     n, ff = experts.geometry.n, experts.geometry.ff
+    units = max(tokens * n, pairs * ff) // _UNIT_VALUES * _UNIT_BYTES
+    if units > _MOST_UNITS:
+        raise StrataError(f"{units} bytes of int8 activations, expected at most {_MOST_UNITS}: fewer tokens at a time")
 
     def work(size: Sequence[int], dtype: type, name: str) -> Buffer:
         return executor.empty(size, dtype, poison=POISON_WORKSPACE, name=name)

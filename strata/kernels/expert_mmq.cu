@@ -6,14 +6,15 @@
 //
 // The formulas, and the order of every sum, stand in expert_mmq.py; this file says where the data lies. Codes of 128
 // values are one block of 144 bytes: four FP32 scales, then 128 int8. Blocks of the same 128 values of K of all rows
-// follow one another, so the blocks that a tile needs are one piece of memory.
+// follow one another, so the blocks that a tile needs are one piece of memory. Weights of a tile come from
+// include/weight_tile.cuh, the arithmetic of a group of 32 from include/group_product.cuh.
 //
 // -D: TIER (75 or 80); of the product: WEIGHTS (include/expert_formats.cuh), COLUMNS, STAGED (blocks of K whose codes
 // are in shared memory at once: 1 or 2), SHARED_BYTES, MIN_BLOCKS (for the register budget).
 
-#include "include/expert_formats.cuh"
-#include "include/int8.cuh"
+#include "include/group_product.cuh"
 #include "include/older_experts.cuh"
+#include "include/weight_tile.cuh"
 
 constexpr int kThreads = 256;
 constexpr int kBlock = 128, kBlockBytes = 144;   // values and bytes of a block of codes
@@ -53,12 +54,8 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 
 #ifdef WEIGHTS
 
-constexpr int kRows = 128, kStep = 256;                 // weight rows of a tile, values of K of a step
-constexpr int kParts = kStep / 32;                      // groups of 32 of a step
 constexpr int kScales = Blocks<WEIGHTS>::scales;
-constexpr int kWeightRow = kStep + 16;                  // bytes: rows read at one offset lie in different banks
-constexpr int kScaleRow = kRows + 4;                    // floats: so do the groups of one row
-constexpr int kPairs = COLUMNS / 32;                    // a warp has 16 of every 32 columns
+constexpr int kPairs = COLUMNS / 32;   // a warp has 16 of every 32 columns
 
 static_assert(COLUMNS % 32 == 0 && (STAGED == 1 || STAGED == 2), "whole pieces of a tile");
 
@@ -81,82 +78,6 @@ DEVICE void bring_codes(Shared<u8> to, const u8* from, int columns) {
 #else
     to.st<uint4>(i * 16, i < pieces ? load<uint4>(from + i * 16) : uint4{0, 0, 0, 0});
 #endif
-  }
-}
-
-// The 128 rows of groups first .. first + count - 1, as codes and scales: four groups a thread, kAhead of them read
-// before the first is decoded.
-DEVICE void bring_weights(Shared<u8> weights, Shared<float> scales, Shared<u32> grid, const u8* rows, int row_bytes, int first,
-                          int count) {
-  const int part = static_cast<int>(threadIdx.x) % kParts, row = static_cast<int>(threadIdx.x) / kParts;
-  if (part >= count) return;
-  constexpr int kTurns = kRows * kParts / kThreads, kAhead = kScales == 1 && Blocks<WEIGHTS>::halves < 10 ? kTurns : 2;
-#pragma unroll
-  for (int turn = 0; turn < kTurns; turn += kAhead) {
-    Fetched<WEIGHTS> fetched[kAhead];
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i)
-      fetched[i] = fetch_32<WEIGHTS>(rows + static_cast<i64>(row + (turn + i) * (kThreads / kParts)) * row_bytes, first + part);
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      const int r = row + (turn + i) * (kThreads / kParts);
-      u32 codes[8];
-      float scale[kScales];
-      decode_fetched<WEIGHTS>(fetched[i], first + part, grid, codes, scale);
-      // The eight threads of a row write 16 bytes each at a time; the upper four begin with their second half, so
-      // that the eight meet different banks.
-      const bool upper = part >= kParts / 2;
-      const uint4 low = {codes[0], codes[1], codes[2], codes[3]}, high = {codes[4], codes[5], codes[6], codes[7]};
-      weights.st<uint4>(r * kWeightRow + part * 32 + (upper ? 16 : 0), upper ? high : low);
-      weights.st<uint4>(r * kWeightRow + part * 32 + (upper ? 0 : 16), upper ? low : high);
-#pragma unroll
-      for (int s = 0; s < kScales; ++s) scales.st((part * kScales + s) * kScaleRow + r, scale[s]);
-    }
-  }
-}
-
-// The integer products start at the bits of 1.5 * 2^23, so that they are floats that large more.
-constexpr i32 kRaised = 0x4b400000;
-DEVICE float dot_value(i32 raised) { return __fsub_rn(bits_to_float(static_cast<u32>(raised)), 12582912.0f); }
-
-// acc += this group of 32: 32 weight rows by 16 columns. a: fragments of two 16-row tiles, b: of two 8-column tiles;
-// a_scale: of rows g and g + 8 of each tile, b_scale: of columns 2t and 2t + 1 of each. Under two scales the column
-// tiles go one after the other, for the sake of registers.
-template <int SCALES>
-DEVICE void add_group(float (&acc)[2][2][4], const u32 (&a)[2][4], const u32 (&b)[2][2], const float (&a_scale)[SCALES][2][2],
-                      const float (&b_scale)[2][2]) {
-  constexpr int kTogether = SCALES == 1 ? 2 : 1;
-#pragma unroll
-  for (int first = 0; first < 2; first += kTogether) {
-    i32 d[SCALES][2][kTogether][4];
-#pragma unroll
-    for (int s = 0; s < SCALES; ++s)
-#pragma unroll
-      for (int m = 0; m < 2; ++m)
-#pragma unroll
-        for (int n = 0; n < kTogether; ++n)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) d[s][m][n][i] = kRaised;
-    if constexpr (SCALES == 1) {
-      multiply_k32_s8(d[0], a, b);
-    } else {
-#pragma unroll
-      for (int s = 0; s < SCALES; ++s) {
-        const u32 half_a[2][2] = {{a[0][2 * s], a[0][2 * s + 1]}, {a[1][2 * s], a[1][2 * s + 1]}};
-        const u32 half_b[1][1] = {{b[first][s]}};
-        multiply_k16_s8(d[s], half_a, half_b);
-      }
-    }
-#pragma unroll
-    for (int m = 0; m < 2; ++m)
-#pragma unroll
-      for (int n = 0; n < kTogether; ++n)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          float v = __fmul_rn(dot_value(d[0][m][n][i]), a_scale[0][m][i >> 1]);
-          if constexpr (SCALES == 2) v = __fmaf_rn(dot_value(d[1][m][n][i]), a_scale[1][m][i >> 1], v);
-          acc[m][first + n][i] = __fmaf_rn(v, b_scale[first + n][i & 1], acc[m][first + n][i]);
-        }
   }
 }
 
@@ -207,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         if (begin + 4 * block < count)
           bring_codes(activations.part(block * COLUMNS * kBlockBytes, COLUMNS * kBlockBytes),
                       codes + (static_cast<i64>((first + begin) / 4 + block) * rows + first_row) * kBlockBytes, columns);
-      if (begin == 0) bring_weights(weights, scales, grid, matrix, row_bytes, first, count);
+      if (begin == 0) bring_weights<WEIGHTS, kThreads>(weights, scales, grid, matrix, row_bytes, first, count);
 #if TIER >= 80
       cp_async_commit();
       cp_async_wait<0>();

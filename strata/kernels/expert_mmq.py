@@ -1,8 +1,7 @@
 """Experts the older way, the baseline of `expert_fused`: the structure of ggml's quantised matrix product.
 
-Pairs are grouped by expert on the host, in pair order. Every pair's token is quantised once more for that pair, in
-grouped order; gate and up are one product, [gate ff | up ff] a row; SwiGLU is a pass of its own, as is quantising h;
-down is a second product, whose rows go to their pairs.
+The launches are those of `older_experts`. Every pair's token is quantised once more for that pair, in grouped order, in
+which rows lie until down sends them to their pairs.
 
 Quantising 32 values v: amax = max |v|, inv = 127 / amax, code = v inv to the nearest integer, ties away from zero,
 d = 1 / inv. Where 127 / amax is infinite the block counts as zeros, d = 0. A block with a value that is not finite has
@@ -25,17 +24,17 @@ shared memory, where the tile of a format with large tables is narrower.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from strata.executors.base import POISON_WORKSPACE, Buffer, Executor, Kernel, StrataError, Witness
+from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
 from strata.formats import FORMATS, device_table
-from strata.kernels.counts import counted
-from strata.kernels.experts import PlacedExperts, Routed, check_tokens
-from strata.kernels.grouping import Grouping, group
+from strata.kernels import older_experts
+from strata.kernels.experts import PlacedExperts, Routed
+from strata.kernels.grouping import Grouping
+from strata.kernels.older_experts import PASS_THREADS, Side, swiglu, workspace
 from strata.kernels.paths import Path
 
 THREADS = 256
@@ -86,136 +85,69 @@ def product_kernel(form: str, tier: int) -> Kernel:
 
 def pass_kernel(entry: str) -> Kernel:
     """`expert_mmq_quantise` or `swiglu_rows`."""
-    return Kernel("expert_mmq", entry, THREADS, 0, _PASS_DEFINES)
+    return Kernel("expert_mmq", entry, PASS_THREADS, 0, _PASS_DEFINES)
 
 
 def kernels(path: Path) -> list[Kernel]:
     """What a run of the path launches."""
-    gate_up, down = path.mode.split("/")
-    tier = int(path.tier.removeprefix("sm"))
     passes = [pass_kernel("expert_mmq_quantise"), pass_kernel("swiglu_rows")]
-    return [*passes, *(product_kernel(form, tier) for form in dict.fromkeys((gate_up, down)))]
+    return [*passes, *(product_kernel(form, _tier(path)) for form in dict.fromkeys(path.mode.split("/")))]
 
 
-class Side(NamedTuple):
-    """One product: its format's codebook, where its matrix begins in a blob, weight rows, K, bytes of a row, and its
-    tiles, an array for each launch."""
+class Codes(NamedTuple):
+    """blocks: uint8 [k / 128 rounded up, rows, 144], see expert_mmq.cu."""
 
-    form: str
-    table: Buffer | None
-    offset: int
-    weight_rows: int
-    width: int
-    row_bytes: int
-    tiles: list[Buffer]
+    blocks: Buffer
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """Inputs, workspaces and outputs on an executor, ready to be launched any number of times."""
-
-    placed: PlacedExperts
-    grouping: Grouping
-    top: int
-    x: Buffer
-    pairs: Buffer
-    x_codes: Buffer
-    product: Buffer
-    h: Buffer
-    h_codes: Buffer
-    rows: Buffer
-    lost: tuple[Buffer, Buffer, Buffer]
-    gate_up: Side
-    down: Side
-
-    def buffers(self) -> list[Buffer]:
-        sides = [b for side in (self.gate_up, self.down) for b in (side.table, *side.tiles) if b is not None]
-        own = [self.x, self.pairs, self.x_codes, self.product, self.h, self.h_codes, self.rows, *self.lost]
-        return [*own, *sides, *self.placed.blobs, self.placed.table]
+Prepared = older_experts.Prepared[Codes]
 
 
 def prepare(
     executor: Executor, path: Path, placed: PlacedExperts, x: np.ndarray, ids: np.ndarray, together: int | None = None
 ) -> Prepared:
-    """Group the pairs and copy what a run needs to the executor.
-
-    x: float32 [tokens, n]; ids: int32 [tokens, top], each an expert; together: experts of a launch, all when None.
-    Raises StrataError for shapes and dtypes that do not fit, and for an id that names nobody.
-    """
-    experts = placed.experts
-    if path.operation != "expert_mmq" or path.mode != experts.mode:
-        raise StrataError(f"{path.name} cannot run on experts of {experts.mode} as expert_mmq")
-    check_tokens(experts, x, ids)
+    """See `older_experts.prepare`. together: experts of a launch, all when None; raises StrataError for none."""
     if together is not None and together < 1:
         raise StrataError(f"{together} experts of a launch, expected at least 1")
-    grouping = group(ids, placed.count)
-    rows, (n, ff) = ids.size, (experts.geometry.n, experts.geometry.ff)
-    tier = int(path.tier.removeprefix("sm"))
-    step = placed.count if together is None else together
-    ranges = [range(first, min(first + step, placed.count)) for first in range(0, placed.count, step)]
+    step, tier = together or placed.count, _tier(path)
 
-    def side(form: str, offset: int, weight_rows: int, width: int, row_bytes: int) -> Side:
-        cut = [grouping.tiles(columns(form, tier), part) for part in ranges]
-        tiles = [executor.array(t, "tiles") for t in cut if len(t)]
-        words = device_table(form)
-        table = executor.array(words, "codebook") if words.size else None
-        return Side(form, table, offset, weight_rows, width, row_bytes, tiles)
+    def codes(rows: int, width: int, name: str) -> Codes:
+        return Codes(workspace(executor, (-(-width // BLOCK), rows, BLOCK_BYTES), np.uint8, f"codes of {name}"))
 
-    def codes(width: int, name: str) -> Buffer:
-        shape = (-(-width // BLOCK), rows, BLOCK_BYTES)
-        return executor.empty(shape, np.uint8, poison=POISON_WORKSPACE, name=name)
+    def tiles(grouping: Grouping, form: str) -> Iterator[np.ndarray]:
+        for first in range(0, placed.count, step):
+            yield grouping.tiles(columns(form, tier), range(first, min(first + step, placed.count)))
 
-    def floats(shape: Sequence[int], name: str) -> Buffer:
-        return executor.empty(shape, np.float32, poison=POISON_WORKSPACE, name=name)
-
-    layout = experts.layout
-    counts = [executor.array(np.zeros(1, np.int32), f"{name} lost") for name in ("x", "h", "output")]
-    return Prepared(
-        placed,
-        grouping,
-        ids.shape[1],
-        executor.array(x, "x"),
-        executor.array(grouping.pairs, "pairs"),
-        codes(n, "codes of x"),
-        floats((rows, 2 * ff), "gate and up"),
-        floats((rows, ff), "h"),
-        codes(ff, "codes of h"),
-        executor.empty((*ids.shape, n), np.float32, name="rows"),
-        (counts[0], counts[1], counts[2]),
-        side(experts.gate_up, 0, 2 * ff, n, layout.gate_up_row),
-        side(experts.down, layout.down, n, ff, layout.down_row),
+    return older_experts.prepare(
+        executor, "expert_mmq", path, placed, x, ids, codes_of_x=ids.size, codes=codes, tiles=tiles
     )
 
 
 def launch(executor: Executor, path: Path, p: Prepared) -> list[Witness]:
     """Queue one run: what is timed. The counts of `lost` grow by what this run lost."""
-    tier, rows = int(path.tier.removeprefix("sm")), len(p.grouping.pairs)
-    n, ff = p.placed.experts.geometry.n, p.placed.experts.geometry.ff
-    warps = THREADS // 32
+    tier, rows = _tier(path), len(p.grouping.pairs)
 
-    def quantise(x: Buffer, source: Buffer | None, out: Buffer, lost: Buffer, width: int, divisor: int) -> Witness:
-        grid = -(-rows * -(-width // BLOCK) // warps)
-        args = (x, source, out, lost, np.int32(rows), np.int32(width), np.int32(divisor))
+    def quantise(x: Buffer, source: Buffer | None, out: Codes, lost: Buffer, divisor: int) -> Witness:
+        width = x.shape[1]
+        grid = -(-rows * -(-width // BLOCK) // (PASS_THREADS // 32))
+        args = (x, source, out.blocks, lost, np.int32(rows), np.int32(width), np.int32(divisor))
         return executor.launch(pass_kernel("expert_mmq_quantise"), (grid, 1, 1), args)
 
-    def product(side: Side, codes: Buffer, target: Buffer | None, out: Buffer, lost: Buffer | None) -> list[Witness]:
+    def product(side: Side, codes: Codes, target: Buffer | None, out: Buffer, lost: Buffer | None) -> list[Witness]:
         kernel = product_kernel(side.form, tier)
         sizes = (np.int32(side.weight_rows), np.int32(side.width), np.int32(side.row_bytes), np.int32(rows))
         done = []
         for tiles in side.tiles:
             grid = tiles.shape[0] * (side.weight_rows // ROWS)
-            args = (p.placed.table, side.table, codes, tiles, target, out, lost, np.int64(side.offset), *sizes)
+            args = (p.placed.table, side.table, codes.blocks, tiles, target, out, lost, np.int64(side.offset), *sizes)
             done.append(executor.launch(kernel, (grid, 1, 1), args, p.placed.blobs))
         return done
 
-    swiglu_grid = -(-rows * (ff // 4) // THREADS)
     return [
-        quantise(p.x, p.pairs, p.x_codes, p.lost[0], n, p.top),
+        quantise(p.x, p.pairs, p.x_codes, p.lost[0], p.top),
         *product(p.gate_up, p.x_codes, None, p.product, None),
-        executor.launch(
-            pass_kernel("swiglu_rows"), (swiglu_grid, 1, 1), (p.product, p.h, np.int32(rows), np.int32(ff))
-        ),
-        quantise(p.h, None, p.h_codes, p.lost[1], ff, 1),
+        swiglu(executor, pass_kernel("swiglu_rows"), p),
+        quantise(p.h, None, p.h_codes, p.lost[1], 1),
         *product(p.down, p.h_codes, p.pairs, p.rows, p.lost[2]),
     ]
 
@@ -233,28 +165,14 @@ def run(
     """Experts of routed tokens, see `prepare` for what goes in; trace: whether gate and up are returned."""
     p = prepare(executor, path, placed, x, ids, together)
     witnesses = launch(executor, path, p)
-    intact = all(buffer.guards_intact() for buffer in p.buffers())
-    ff, slot = placed.experts.geometry.ff, p.grouping.slot
-    blocks = p.h_codes.host()[:, slot]  # [blocks, pairs, bytes]
+    slot, ff = p.grouping.slot, placed.experts.geometry.ff
+    blocks = p.h_codes.blocks.host()[:, slot]  # [blocks, pairs, bytes]
     turned = np.ascontiguousarray(blocks.transpose(1, 0, 2))
     scales = np.ascontiguousarray(turned[..., :16]).view(np.float32).reshape(len(slot), -1)[:, : ff // 32]
     codes = np.ascontiguousarray(turned[..., 16:]).view(np.int8).reshape(len(slot), -1)[:, :ff]
-    gate = up = None
-    if trace:
-        both = p.product.host()[slot].reshape(*ids.shape, 2, ff)
-        gate, up = np.ascontiguousarray(both[..., 0, :]), np.ascontiguousarray(both[..., 1, :])
-    status = [counted(lost)[0] for lost in p.lost]
-    return Routed(
-        p.rows.host(),
-        witnesses,
-        intact,
-        0,
-        (status[0], status[1], status[2]),
-        np.ascontiguousarray(codes).reshape(*ids.shape, ff),
-        np.ascontiguousarray(scales).reshape(*ids.shape, ff // 32),
-        p.grouping.slot,
-        p.grouping.source,
-        p.grouping.offsets,
-        gate,
-        up,
-    )
+    gate_up = p.product.host()[slot] if trace else None
+    return older_experts.routed(p, witnesses, np.ascontiguousarray(codes), np.ascontiguousarray(scales), gate_up)
+
+
+def _tier(path: Path) -> int:
+    return int(path.tier.removeprefix("sm"))

@@ -51,6 +51,21 @@ DEVICE void exclusive_sums(i32 (&v)[kScans], i32 (&totals)[kScans], Shared<i32> 
   }
 }
 
+// use(i, id of pair i) for the thread's pairs, of which several are under way at a time.
+template <class Use>
+DEVICE void each_pair(const i32* ids, int total, int thread, const Use& use) {
+  constexpr int kAtOnce = 8;
+  for (int base = thread; base < total; base += kAtOnce * kThreads) {
+    u32 id[kAtOnce];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j)
+      if (base + j * kThreads < total) id[j] = static_cast<u32>(load(ids + base + j * kThreads));
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j)
+      if (base + j * kThreads < total) use(base + j * kThreads, id[j]);
+  }
+}
+
 // Tiles of ROWS rows of an expert: {expert, first row} each.
 template <int ROWS>
 DEVICE void list_tiles(i32* tiles, int at, int expert, int first, int count) {
@@ -99,11 +114,10 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   cursor.st(thread, 0);
   if (thread == 0) nobody.st(0, 0);
   __syncthreads();
-  for (int i = thread; i < total; i += kThreads) {
-    const u32 id = static_cast<u32>(load(ids + i));
+  each_pair(ids, total, thread, [&](int, u32 id) {
     if (id < static_cast<u32>(experts)) shared_add(cursor, static_cast<int>(id), 1);
     else shared_add(nobody, 0, 1);
-  }
+  });
   __syncthreads();
   const int count = thread < experts ? cursor.ld(thread) : 0;
   i32 before[kScans] = {count, (count + 63) / 64, (count + 127) / 128}, totals[kScans];
@@ -123,11 +137,10 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     store(ignored, nobody.ld(0));
   }
   __syncthreads();
-  for (int i = thread; i < total; i += kThreads) {
-    const u32 id = static_cast<u32>(load(ids + i));
+  each_pair(ids, total, thread, [&](int i, u32 id) {
     const bool valid = id < static_cast<u32>(experts);
     const int place = valid ? shared_add(cursor, static_cast<int>(id), 1) : -1;
     store(slot + i, place);
     if (valid) store(pairs + place, i);
-  }
+  });
 }

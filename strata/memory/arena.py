@@ -17,11 +17,11 @@ What a failing driver call means here (`Fatal`: what is mapped is unknown, or th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from strata.executors.base import StrataError
+from strata.memory.closing import Closing
 from strata.memory.driver import Code, Driver, DriverError, View
 from strata.memory.errors import Fatal, end_if_lost, fatal_if_refused
 from strata.memory.mapping import map_piece, unmap_piece
@@ -198,40 +198,26 @@ class Arena:
         if not self._reserved:
             return
         self._open = False
-        left: list[str] = []
+        closing = Closing("arena")
         kept = self.driver.unreleased
         released = {handle for handle, _ in self.zombies}
-        self._attempt(self.driver.synchronize, left)
+        closing.attempt(self.driver.synchronize)
         while self._unknown:
             va, size, handle = self._unknown[-1]
-            self._attempt(partial(self.driver.unmap, va, size), left, again=True)
+            closing.attempt(partial(self.driver.unmap, va, size), again=True)
             kept.keep(self, handle, size)
             self._unknown.pop()
         while self._handles:
             handle, k = self._handles[-1], len(self._handles) - 1
-            self._attempt(partial(self.driver.unmap, self.base + self.starts[k], self.sizes[k]), left)
+            closing.attempt(partial(self.driver.unmap, self.base + self.starts[k], self.sizes[k]))
             kept.keep(self, handle, self.sizes[k])
             self._handles.pop()
         for handle, _ in self.zombies:
-            self._attempt(partial(self.driver.release, handle), left, again=handle in released)
+            closing.attempt(partial(self.driver.release, handle), again=handle in released)
             kept.strike(handle)
-        self._attempt(partial(self.driver.address_free, self.base, self.reserved), left)
+        closing.attempt(partial(self.driver.address_free, self.base, self.reserved))
         self._reserved = False
-        if left:
-            raise StrataError(f"arena: closed, but {'; '.join(left)}")
-
-    def _attempt(self, call: Callable[[], Any], left: list[str], again: bool = False) -> None:
-        """again: the call was made before and failed."""
-        for repeated in (again, True):
-            try:
-                call()
-                return
-            except DriverError as error:
-                end_if_lost(error, "closing the arena")
-                if repeated and error.code == Code.INVALID_VALUE:
-                    return
-                failed = error
-        left.append(str(failed))
+        closing.end()
 
     def _check(self, what: str) -> None:
         if not self.segmented():

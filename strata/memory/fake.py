@@ -10,26 +10,21 @@ and may do either first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
-from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from strata.memory.driver import STICKY, Code, Compared, DriverError, Event, Stream, host_address
+from strata.memory.driver import Compared, Event, Stream, host_address
+from strata.memory.fake_calls import FakeCalls
 from strata.memory.fake_card import POISON, FakeCard
 from strata.memory.fake_memory import FakeMemory
 from strata.memory.fake_queues import FakeQueues, Ranges, Work
-from strata.memory.fault_plan import Call, Corrupt, Elsewhere, Fail, FaultPlan, Interrupt, Meanwhile, Report
+from strata.memory.fault_plan import Call, Corrupt, FaultPlan
 from strata.memory.unreleased import Unreleased
 from strata.memory.views import MappedView
 
 __all__ = ["POISON", "FakeCard", "FakeDriver", "FakeGraph", "FaultPlan"]
-
-T = TypeVar("T")
-#: Calls that return something: when they fail, after their effect too, the caller holds nothing and nothing is kept.
-MAKERS = frozenset(("reserve", "create", "stream", "record", "page_locked"))
 
 
 class FakeDriver:
@@ -48,13 +43,20 @@ class FakeDriver:
         plan: FaultPlan | None = None,
     ) -> None:
         self.card = FakeCard(8 << 30) if card is None else card
-        self.plan = FaultPlan() if plan is None else plan
-        self.log: list[Call] = []
         self.unreleased = Unreleased()
         self._vmm = vmm
         self._queues = FakeQueues()
         self._memory = FakeMemory(self.card, granularity, self._queues.touches)
-        self._calls = count(1)
+        self._calls = FakeCalls(FaultPlan() if plan is None else plan, self._memory)
+        self._call = self._calls.make
+
+    @property
+    def plan(self) -> FaultPlan:
+        return self._calls.plan
+
+    @property
+    def log(self) -> list[Call]:
+        return self._calls.log
 
     def supported(self) -> bool:
         return self._vmm
@@ -213,47 +215,6 @@ class FakeDriver:
             self.card.physical.pop(handle, None)
         self._memory.handles.clear()
         self._memory.lost = "the process was killed"
-
-    def _call(self, name: str, args: tuple[int, ...], effect: Callable[[], T], flips: list[Corrupt] | None = None) -> T:
-        """One call: what the plan holds for it, its effect, its entry in the log."""
-        call = Call(next(self._calls), name, args)
-        happenings = self.plan.meet(call)
-        for happening in happenings:
-            if isinstance(happening, Meanwhile):
-                happening.act()
-            elif isinstance(happening, Corrupt) and flips is not None:
-                flips.append(happening)
-        fail = next((happening for happening in happenings if isinstance(happening, Fail | Interrupt)), None)
-        try:
-            if self.lost:
-                raise DriverError(name, Code.ILLEGAL_ADDRESS, self.lost)
-            if fail and (not fail.after or name in MAKERS):
-                raise self._refusal(name, args, fail)
-            result: Any = effect()
-            if fail:
-                raise self._refusal(name, args, fail)
-        except DriverError as error:
-            self.log.append(call._replace(error=error.code))
-            raise
-        except BaseException:
-            self.log.append(call)
-            raise
-        for happening in happenings:
-            if isinstance(happening, Report):
-                result = (happening.free, result[1])
-            elif isinstance(happening, Elsewhere):
-                result = self._memory.moved(result)
-        self.log.append(call)
-        return cast(T, result)
-
-    def _refusal(self, name: str, args: tuple[int, ...], fail: Fail | Interrupt) -> BaseException:
-        if name in ("map", "unmap", "set_access", "release", "address_free"):
-            self._memory.doubtful.add(args[0])
-        if isinstance(fail, Interrupt):
-            return fail.error
-        if fail.code in STICKY:
-            self._memory.lost = f"{name} was made to fail"
-        return DriverError(name, fail.code)
 
     def _copy_in(self, va: int, host: np.ndarray, stream: Stream | None, flips: list[Corrupt]) -> None:
         def land() -> None:

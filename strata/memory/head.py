@@ -29,6 +29,7 @@ from strata.memory.output_head import Head
 from strata.memory.prompt_path import PromptPath
 from strata.memory.prompt_plan import MOST_CHUNK, PromptPlan, prompt_plan
 from strata.memory.settings import verifies_all
+from strata.memory.tail_workspace import lay_out
 from strata.memory.verification import Verified
 from strata.memory.window import Piece, Window
 
@@ -128,7 +129,7 @@ class HeadAlias:
         with self._ends():
             self.path.leave()
             if self.phase is HeadPhase.DECODE:
-                self.verified = self.tail.refill(self.verify_all)
+                self._refill()
             else:
                 self._to_decode("leave")
 
@@ -150,13 +151,10 @@ class HeadAlias:
     # Ways.
 
     def _small(self, fresh: int) -> Workspace:
-        lendable = self.tail.lendable(self.keep)
-        plan = prompt_plan(lendable, self.path.shape, most_chunk=min(self.most_chunk, self.path.most_chunk))
-        if plan is None:
-            raise Refused(f"prompt of {fresh} tokens: {lendable} bytes can be lent, too few for 256 tokens")
-        chunk = request_chunk(plan.chunk, fresh)
-        region = self.tail.lend(bytes_needed(chunk, plan.ring, self.path.shape), self.keep)
-        return self.path.relayout(region.address, region.nbytes, chunk, plan.ring)
+        return lay_out(self.tail, self.path, fresh, self.keep, self.most_chunk, self._refill)[1]
+
+    def _refill(self) -> None:
+        self.verified = self.tail.refill(self.verify_all)
 
     def _enter(self, plan: PromptPlan, fresh: int) -> Workspace | None:
         """PROMPT with a workspace, or None with everything as it was and a note."""

@@ -18,17 +18,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from strata.executors.base import StrataError
-from strata.memory.carve import Workspace, bytes_needed
+from strata.memory.carve import Workspace
 from strata.memory.chunks import KEEP_SLOTS, cut, request_chunk
 from strata.memory.errors import Fatal, Refused
 from strata.memory.growth import Growth
 from strata.memory.loan import TailLoan
 from strata.memory.prompt import FOLLOWS, Phase, Prompt, Read
 from strata.memory.prompt_path import PromptPath
-from strata.memory.prompt_plan import PromptPlan, prompt_plan
+from strata.memory.prompt_plan import PromptPlan
 from strata.memory.request_state import RequestState, RequestTarget
 from strata.memory.resources import ResourceGraph
 from strata.memory.settings import LoanSettings
+from strata.memory.tail_workspace import lay_out
 from strata.memory.verification import Verified
 
 __all__ = ["FOLLOWS", "Phase", "Prompt", "PromptLoan", "Read"]
@@ -203,7 +204,7 @@ class PromptLoan:
                 self.path.leave()
                 self.growth.shrink(self.tail)
                 self.resources.restore()
-                self.verified = self.tail.refill(self.settings.verify_all)
+                self._refill()
                 self._set(state)
             except Fatal:
                 raise
@@ -223,19 +224,13 @@ class PromptLoan:
         most = self.most_chunk
         if self.settings.retain and self.start_chunk is not None:
             most = min(most, self.start_chunk)
-        lendable = self.tail.lendable(keep)
-        plan = prompt_plan(lendable, self.path.shape, most_chunk=min(most, self.path.most_chunk))
-        if plan is None:
-            raise Refused(f"prompt of {prompt.fresh} tokens: {lendable} bytes can be lent, too few for 256 tokens")
-        chunk = request_chunk(plan.chunk, prompt.fresh)
-        need = bytes_needed(chunk, plan.ring, self.path.shape)
-        region = self.tail.lend(need, keep, self.growth.decode_slots)
-        self._plan = plan
-        try:
-            return self.path.relayout(region.address, region.nbytes, chunk, plan.ring)
-        except Refused:
-            self.verified = self.tail.refill(self.settings.verify_all)
-            raise
+        self._plan, workspace = lay_out(
+            self.tail, self.path, prompt.fresh, keep, most, self._refill, self.growth.decode_slots
+        )
+        return workspace
+
+    def _refill(self) -> None:
+        self.verified = self.tail.refill(self.settings.verify_all)
 
     def _chunk(self, prompt: Prompt) -> int:
         assert self._plan is not None

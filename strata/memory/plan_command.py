@@ -16,7 +16,8 @@ from strata import switches
 from strata.executors.base import StrataError
 from strata.formats import FORMATS
 from strata.memory import plan_text
-from strata.memory.plan import MOST_CONTEXT, SYSTEM, Asked, Card, memory_plan
+from strata.memory.plan import SYSTEM, memory_plan
+from strata.memory.plan_asked import MOST_CONTEXT, Asked, Card
 from strata.memory.settings import loan_settings
 from strata.memory.shapes import ModelShape, row_bytes
 

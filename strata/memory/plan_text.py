@@ -10,7 +10,8 @@ from typing import Any
 from strata.memory.carve import per_token
 from strata.memory.chunks import cut
 from strata.memory.head import LEAST_FRESH
-from strata.memory.plan import UNCOUNTED, MemoryPlan, Way
+from strata.memory.plan import UNCOUNTED, MemoryPlan
+from strata.memory.plan_ways import Way
 from strata.memory.settings import LoanSettings, fresh_tokens
 from strata.memory.shapes import ESTIMATES, GiB, KiB, MiB
 from strata.switches import LOAN_REPEAT

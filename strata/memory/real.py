@@ -6,9 +6,6 @@ driver's own and wait for that: a copy from pageable memory may otherwise return
 
 from __future__ import annotations
 
-import ctypes
-import weakref
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,6 +15,7 @@ import numpy as np
 from strata.memory.bindings import Bindings
 from strata.memory.driver import Compared, DriverError, Event, Stream, host_address
 from strata.memory.real_compare import Comparer
+from strata.memory.real_host import PageLocked
 from strata.memory.unreleased import Unreleased
 from strata.memory.views import MappedView, Mappings
 
@@ -45,13 +43,12 @@ class RealDriver:
         self._access.location.type = cuda.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
         self._access.location.id = self.bindings.device
         self._access.flags = cuda.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-        self._locked: list[tuple[int, int]] = []  # page-locked host memory: (first, bytes), ascending
-        self._unfreed: list[int] = []  # such memory whose free was refused
+        self._host = PageLocked(self.bindings)
         self._streams: dict[Stream, deque[tuple[int, np.ndarray]]] = {}  # what queued copies still read
         self._events: dict[Event, tuple[Stream, int]] = {}
         self._queued = 0
         self._own = self._new_stream("open")
-        self._comparer = Comparer(self.bindings, self.is_page_locked)
+        self._comparer = Comparer(self.bindings, self._host.holds)
 
     def supported(self) -> bool:
         return self._supported
@@ -174,20 +171,11 @@ class RealDriver:
         self._streams[stream].clear()
 
     def page_locked(self, n: int) -> np.ndarray:
-        if n == 0:
-            return np.zeros(0, np.uint8)
-        portable = 1  # CU_MEMHOSTALLOC_PORTABLE: page-locked for every context
-        first = int(self._call("page_locked", self._cuda.cuMemHostAlloc, n, portable))
-        memory = (ctypes.c_uint8 * n).from_address(first)
-        self._locked.insert(bisect_right(self._locked, (first, n)), (first, n))
-        # At the interpreter's end the context may be gone already, and the system frees the memory anyway.
-        weakref.finalize(memory, self._unlock, first, n).atexit = False
-        return np.frombuffer(memoryview(memory), np.uint8)
+        return self._host.array(n)
 
     def is_page_locked(self, address: int, n: int) -> bool:
         """Whether host memory is part of what `page_locked` gave."""
-        at = bisect_right(self._locked, (address, 1 << 63)) - 1
-        return at >= 0 and address + n <= sum(self._locked[at])
+        return self._host.holds(address, n)
 
     def view(self, va: int, n: int) -> MappedView:
         return MappedView(self.mappings, va, n, self._array)
@@ -206,21 +194,12 @@ class RealDriver:
                 self._cuda.cuStreamDestroy(stream)
             self._events.clear()
             self._streams.clear()
-            while self._unfreed:
-                self._call("close", self._cuda.cuMemFreeHost, self._unfreed.pop())
+            self._host.close()
         self.bindings.close()
 
     def _new_stream(self, name: str) -> Stream:
         alone = self._cuda.CUstream_flags.CU_STREAM_NON_BLOCKING
         return int(self._call(name, self._cuda.cuStreamCreate, int(alone)))
-
-    def _unlock(self, first: int, n: int) -> None:
-        """Called when the last array is gone, in whichever thread that happens; an error would be lost there."""
-        self._locked.remove((first, n))
-        try:
-            self._call("page_locked", self._cuda.cuMemFreeHost, first)
-        except DriverError:
-            self._unfreed.append(first)
 
     def _array(self, va: int, n: int) -> Any:
         """A CuPy array over the bytes. The device is named, so that CuPy asks the driver nothing about them."""

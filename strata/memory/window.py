@@ -5,13 +5,14 @@ A refused map is rolled back, a refused unmap leaves that piece and those below 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from strata.executors.base import StrataError
-from strata.memory.driver import Code, Driver, DriverError
-from strata.memory.errors import end_if_lost, fatal_if_refused
+from strata.memory.closing import Closing
+from strata.memory.driver import Driver, DriverError
+from strata.memory.errors import fatal_if_refused
 from strata.memory.mapping import map_piece, unmap_piece
 
 
@@ -75,30 +76,16 @@ class Window:
         A call that fails is tried once more; it answers INVALID_VALUE then when it had its effect. Raises StrataError
         when something could not be given back, Fatal when the context is lost.
         """
-        left: list[str] = []
-        self._attempt(self._driver.synchronize, left)
+        closing = Closing("window")
+        closing.attempt(self._driver.synchronize)
         places = [(self.address + sum(p.size for p in self.pieces[:k]), p.size) for k, p in enumerate(self.pieces)]
         for va, size in self._unknown:
             if (va, size) not in places:
-                self._attempt(partial(self._driver.unmap, va, size), left, again=True)
+                closing.attempt(partial(self._driver.unmap, va, size), again=True)
         for va, size in reversed(places):
-            self._attempt(partial(self._driver.unmap, va, size), left)
+            closing.attempt(partial(self._driver.unmap, va, size))
         self.pieces, self._unknown = [], []
         for piece in lifted:
-            self._attempt(partial(self._driver.release, piece.handle), left)
-        self._attempt(partial(self._driver.address_free, self.address, self.size), left)
-        if left:
-            raise StrataError(f"window: closed, but {'; '.join(left)}")
-
-    def _attempt(self, call: Callable[[], Any], left: list[str], again: bool = False) -> None:
-        """again: whether it had its effect already is unknown."""
-        for repeated in (again, True):
-            try:
-                call()
-                return
-            except DriverError as error:
-                end_if_lost(error, "closing the window")
-                if repeated and error.code == Code.INVALID_VALUE:
-                    return
-                failed = error
-        left.append(str(failed))
+            closing.attempt(partial(self._driver.release, piece.handle))
+        closing.attempt(partial(self._driver.address_free, self.address, self.size))
+        closing.end()

@@ -15,7 +15,7 @@ from strata.expert_engine import ExpertEngine, probes
 from strata.gates.gate import Decision
 from strata.kernels import expert_probe
 from strata.kernels.expert_fused import LARGE, SMALL
-from strata.kernels.expert_probe import KNOWN
+from strata.kernels.expert_trial import KNOWN
 from strata.kernels.paths import Path
 from strata.switches import FUSED, FUSED_ADAPTIVE, FUSED_SM75
 

@@ -1,88 +1,114 @@
-"""Fuzzing by bits: configurations are pure, every kind of number occurs, and a wrong bit is seen."""
+"""The fuzz command: kinds take turns, what failed is told with the command that runs it again, and kept in a file."""
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from strata.executors.lanes import LanesExecutor
-from strata.kernels.attention import Result
-from strata.kernels.paths import MODES
+from strata.executors.base import ExecutorUnavailable, StrataError
+from strata.kernels.paths import PATHS
+from tests.validation.stub import StubExecutor
 from validation import fuzz
-from validation.__main__ import main
-from validation.draws import Stream
+from validation.__main__ import main, parser
+from validation.fuzz_compared import Compared
 
 
-@given(st.integers(0, 2**31), st.integers(0, 4000))
-def test_configurations_are_pure(seed: int, index: int) -> None:
-    assert fuzz.configuration(seed, index) == fuzz.configuration(seed, index)
-    assert fuzz.configuration(seed, index, 70).context <= 70
+@dataclass(frozen=True)
+class What:
+    index: int
+    mode: str
+
+    def text(self) -> str:
+        return f"#{self.index} of {self.mode}"
 
 
-def test_sixty_four_configurations_cover_every_choice() -> None:
-    drawn = [fuzz.configuration(1, index) for index in range(64)]
-    assert {what.mode for what in drawn} == set(MODES)
-    assert {what.numbers for what in drawn} == {"moderate", "finite", "special", "raw"}
-    assert {what.page_size for what in drawn} == set(fuzz.PAGE_SIZES)
-    assert {what.group for what in drawn} == {4, 8, 12}
-    assert 8 in {what.absent for what in drawn}
+#: What a stand-in's run of (path, index) gives: a result, or something to raise.
+Ends = dict[tuple[str, int], Any]
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 300))
-def test_what_is_drawn_is_what_kernels_take(index: int) -> None:
-    what = fuzz.configuration(3, index, 70)
-    q, pool, ids, steps = fuzz.draw(3, what)
-    pool.check()
-    assert q.shape == (what.queries, what.n_head_kv * what.group, 256)
-    assert (steps[:, 3] <= ids.shape[1]).all()
-    again = fuzz.draw(3, what)
-    assert q.tobytes() == again[0].tobytes()
-    assert pool.k.tobytes() == again[1].k.tobytes()
-    if what.numbers in ("moderate", "finite"):
-        assert np.isfinite(q).all()
-    if what.numbers == "raw":
-        assert not np.isfinite(q).all()
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> Ends:
+    """Stand-ins for the kinds, all of whose runs are sound but those set here."""
+    chosen: Ends = {}
+
+    def configuration(seed: int, index: int, modes: Sequence[str], checked: bool) -> What:
+        assert checked
+        return What(index, modes[index % len(modes)])
+
+    def compare(executor: Any, seed: int, what: What, path: Any) -> Compared:
+        end = chosen.get((path.name, what.index), Compared(what.text(), path.name, 10))
+        if isinstance(end, Exception):
+            raise end
+        assert isinstance(end, Compared)
+        return end
+
+    kinds = [fuzz.Kind(kind.operations, configuration, compare) for kind in fuzz.KINDS]
+    monkeypatch.setattr(fuzz, "KINDS", tuple(kinds))
+    monkeypatch.setattr(fuzz, "open_executor", lambda *_, **__: StubExecutor())
+    return chosen
 
 
-def test_kinds_of_numbers_reach_their_ends() -> None:
-    stream = Stream.of(1, "ends")
-    finite = fuzz._halves(stream, (1 << 14,), "finite")
-    assert np.isfinite(finite).all()
-    assert (np.abs(finite[finite != 0]) < 2.0**-14).any()  # subnormals
-    assert np.abs(finite).max() > 2.0**14
-    moderate = fuzz._halves(stream, (1 << 14,), "moderate").astype(np.float64)
-    assert np.abs(moderate).min() >= 2.0**-12
-    assert np.abs(moderate).max() < 2.0**4
-    assert (moderate < 0).any()
-    assert np.isnan(fuzz._halves(stream, (1 << 14,), "raw")).any()
+def held(directory: Path) -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = json.loads((directory / "fuzz.json").read_text())["results"]
+    return results
 
 
-def test_clean_run_and_one_wrong_bit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["fuzz", "--executor", "lanes", "--count", "1", "--first", "4", "--paths", "prompt_attention/fp16/sm80"]
-    assert main(words) == 0
-    plain: Any = fuzz._run
+def test_kinds_and_their_modes_take_turns(ends: Ends, tmp_path: Path) -> None:
+    assert main(["fuzz", "--count", "36", "--out", str(tmp_path)]) == 0
+    ran = {result["path"] for result in held(tmp_path)}
+    assert ran == {name for name in PATHS if not name.startswith("kv_pack/")}
 
-    def spoiled(executor: LanesExecutor, path: Any, inputs: Any) -> Result:
-        result: Result = plain(executor, path, inputs)
-        if executor.flavor == "fast":
-            result.out.view(np.uint32).reshape(-1)[-1] ^= 1
-        return result
 
-    monkeypatch.setattr(fuzz, "_run", spoiled)
-    assert main(words) == 1
-    said = capsys.readouterr().out
-    assert "1 of" in said
-    assert "--first 4 --count 1" in said
+def test_a_pattern_s_modes_take_turns(ends: Ends, tmp_path: Path) -> None:
+    assert main(["fuzz", "--count", "4", "--paths", "expert_*/iq2_s/*", "--out", str(tmp_path)]) == 0
+    told = [result["configuration"] for result in held(tmp_path)]
+    assert len(told) == 4 * 5  # both operations with tiers in two, the decode-width kernel in one
+    assert set(told) == {f"#{i} of iq2_s/{('iq4_nl', 'q2_0')[i % 2]}" for i in range(4)}
+
+
+WRONG = [
+    Compared("#3", "", 10, differing=1),
+    Compared("#3", "", 10, guards=False),
+    Compared("#3", "", 10, said="9 pairs ignored, expected 8"),
+    StrataError("lanes: a thread read beyond its buffer"),
+]
+
+
+@pytest.mark.parametrize("end", WRONG, ids=["a bit", "a guard", "a count", "a run"])
+def test_what_is_wrong_fails_and_is_run_again(
+    ends: Ends, end: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from dataclasses import replace
+
+    name = "combine/fp32/simt"
+    ends[name, 3] = replace(end, path=name) if isinstance(end, Compared) else end
+    assert main(["fuzz", "--count", "15", "--out", str(tmp_path)]) == 1
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "python -m validation" in line]
+    assert "1 of" in line or "guards False" in line or "ignored" in line or "beyond" in line
+    again = parser().parse_args(shlex.split(line.partition("python -m validation ")[2]))
+    assert (again.first, again.count, again.paths) == (3, 1, name)
+    assert main(["fuzz", "--count", "1", "--first", "3", "--paths", name]) == 1
+    assert main(["fuzz", "--count", "1", "--first", "4", "--paths", name]) == 0
+    assert len(held(tmp_path)) > 15  # the others ran
+
+
+def test_nothing_can_run_is_exit_2(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:
+    ends["router/fp32/simt", 0] = ExecutorUnavailable("no compiler")
+    assert main(["fuzz", "--count", "1", "--paths", "router/*"]) == 2
+    assert "no compiler" in capsys.readouterr().err
 
 
 def test_bad_input_ends_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fuzz", "--count", "0"]) == 2
     assert main(["fuzz", "--paths", "prompt_attentoin/*", "--executor", "lanes"]) == 2
+    assert main(["fuzz", "--paths", "kv_pack/*", "--executor", "lanes"]) == 2
     errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 2
+    assert len(errors) == 3
     assert "prompt_attention/" in errors[1]
+    assert "kv_pack is not fuzzed" in errors[2]

@@ -18,6 +18,7 @@ from tests.validation.stub import StubExecutor
 from validation import soak, soak_plan
 from validation.__main__ import main, parser
 from validation.cases import Case
+from validation.experts.case import parse
 from validation.soak_tally import Finished, Tally
 
 Change = Callable[[dict[str, Any]], None]
@@ -132,11 +133,39 @@ def test_a_planted_fault_is_found_by_a_real_run(monkeypatch: pytest.MonkeyPatch,
     assert (again.paths, Case.parse(again.case)) == (alarm["path"], soak_plan.job(1, index).case)
 
 
+def test_a_wrong_expert_is_found_by_a_real_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from strata.kernels import expert_decode
+
+    words = ("--paths", "expert_decode/iq4_xs/q2_0/*", "--runs", "2")
+    assert run(*words, out=tmp_path) == 0
+    got = record(tmp_path)
+    assert got["paths"] == {"expert_decode/iq4_xs/q2_0/simt": 2}
+    assert got["verdicts"] == {"EXACT": 2}
+    assert set(got["worst"]) >= {"gate", "down"}
+    sound = expert_decode.run
+
+    def off_by_one(*arguments: Any, **options: Any) -> Any:
+        made = sound(*arguments, **options)
+        made.rows.view("uint32")[0, -1, -1] ^= 1
+        return made
+
+    monkeypatch.setattr(expert_decode, "run", off_by_one)
+    assert run(*words, out=tmp_path) == 1
+    first = record(tmp_path)["alarms"][0]
+    # The printed command is one of parity, for that path and case alone.
+    typed = shlex.split(first["explain"].partition("rerun: ")[2])
+    again = parser().parse_args(typed[3:])
+    assert (again.paths, parse(again.case).text()) == (first["path"], first["case"])
+    assert "false alarms" in capsys.readouterr().out
+
+
 def test_processes_give_what_one_does() -> None:
-    packing = [i for i in range(len(soak_plan.CYCLE)) if soak_plan.CYCLE[i].name == "kv_pack/fp16/simt"]
-    runs = range(packing[0], packing[0] + 1)
-    (one,) = soak._all(runs, 3, "sm_90", 1)
-    (two,) = soak._all(runs, 3, "sm_90", 2)
+    plan = soak.Plan(3, paths="kv_pack/fp16/*")
+    (one,) = soak._all(range(1), plan, 1)
+    (two,) = soak._all(range(1), plan, 2)
+    assert one.path == "kv_pack/fp16/simt"
     assert (one.index, one.case, one.verdict, one.slack) == (two.index, two.case, two.verdict, two.slack)
 
 
@@ -170,7 +199,9 @@ def test_a_tally_takes_a_nan_for_the_worst() -> None:
     assert tally.recipes == {"flat": 3}
 
 
-@pytest.mark.parametrize("words", [["--runs", "0"], ["--start", "-1"], ["--seed", "-1"], ["--jobs", "0"]])
+@pytest.mark.parametrize(
+    "words", [["--runs", "0"], ["--start", "-1"], ["--seed", "-1"], ["--jobs", "0"], ["--paths", "expert_fuse/*"]]
+)
 def test_bad_numbers_are_exit_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["soak", *words]) == 2
     assert words[1] in capsys.readouterr().err

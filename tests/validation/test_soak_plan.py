@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 
 from strata.kernels.paths import PATHS
 from strata.kernels.pool import GROUPS
-from validation import soak_plan
+from validation import kinds, soak_plan
 from validation.cases import Case
-from validation.recipes import RECIPES
+from validation.experts.case import ExpertCase, parse
+from validation.experts.recipes import Routing, Values, Weights
 from validation.runner import Job
 
-SOAKED = ("prompt_attention", "decode_attention", "kv_pack")
-#: Runs within which every path has met every recipe: each path comes once a cycle, with the next recipe.
-MEETINGS = len(soak_plan.CYCLE) * len(RECIPES)
+#: Runs within which every path has met every recipe: each path comes once a cycle, with the next recipe, and those of
+#: experts have one of drawn parts in between.
+MEETINGS = len(soak_plan.CYCLE) * 2 * max(len(soak_plan.recipes(path)) for path in soak_plan.CYCLE)
 
 
 def of(one: Job) -> Case:
@@ -27,25 +28,41 @@ def _jobs(seed: int, count: int) -> list[Job]:
     return [soak_plan.job(seed, index) for index in range(count)]
 
 
+def _attention(jobs: list[Job]) -> list[Case]:
+    return [of(job) for job in jobs if job.path.operation.endswith("_attention")]
+
+
 @given(st.integers(0, 2**63), st.integers(0, 1 << 20))
 def test_a_run_is_a_function_of_seed_and_index(seed: int, index: int) -> None:
     job = soak_plan.job(seed, index)
     assert soak_plan.job(seed, index) == job
-    assert Case.parse(job.case.text()) == job.case
-    low, high = soak_plan.CONTEXTS
-    assert low <= job.case.context <= high
-    assert job.case.queries <= soak_plan.EDGE_QUERIES
+    assert parse(job.case.text()) == job.case
+    assert isinstance(job.case, ExpertCase) == (kinds.of_path(job.path) in kinds.ROUTED)
+    if isinstance(job.case, Case):
+        low, high = soak_plan.CONTEXTS
+        assert low <= job.case.context <= high
+        assert job.case.queries <= soak_plan.EDGE_QUERIES
 
 
 def test_every_path_meets_every_recipe_of_its_operation() -> None:
     met = {(job.path.name, job.case.recipe) for job in _jobs(1, MEETINGS)}
-    wanted = {(path.name, recipe.name) for path in soak_plan.CYCLE for recipe in soak_plan.recipes(path)}
-    assert met == wanted
-    assert {recipe for _, recipe in met} == set(RECIPES) - {"captured"}
+    wanted = {(path.name, recipe.name) for path in PATHS.values() for recipe in soak_plan.recipes(path)}
+    put_together = {(path, recipe) for path, recipe in met if ":" in recipe}
+    assert met - put_together == wanted
+    assert {recipe for _, recipe in wanted} == set(kinds.recipes_of_all()) - {"captured"}
+    words = {word for _, recipe in put_together for word in recipe.split(":")[1:]}
+    assert words == {part.value.replace(" ", "_") for kind in (Weights, Routing, Values) for part in kind}
+
+
+def test_a_pattern_chooses_the_paths() -> None:
+    paths = soak_plan.cycle("expert_fused/iq2_*/sm75")
+    assert {path.operation for path in paths} == {"expert_fused"}
+    jobs = [soak_plan.job(1, index, paths) for index in range(2 * len(paths))]
+    assert [job.path for job in jobs] == [*paths, *paths]
 
 
 def test_every_size_occurs() -> None:
-    attention = [of(job) for job in _jobs(1, MEETINGS) if job.path.operation != "kv_pack"]
+    attention = _attention(_jobs(1, MEETINGS))
     assert {case.page_size for case in attention} == set(soak_plan.PAGE_SIZES)
     assert {case.n_head_kv for case in attention} == set(soak_plan.KV_HEADS)
     assert {case.group for case in attention} == set(GROUPS)
@@ -56,9 +73,8 @@ def test_every_size_occurs() -> None:
 
 def test_the_checked_build_reaches_every_path_in_one_group() -> None:
     checked = [job for job in _jobs(1, soak_plan.CHECKED_EVERY * len(soak_plan.CYCLE)) if job.flavor == "checked"]
-    assert {job.path.name for job in checked} == {path.name for path in PATHS.values() if path.operation in SOAKED}
-    attention = {of(job).group for job in checked if job.path.operation != "kv_pack"}
-    assert attention == {soak_plan.CHECKED_GROUP}
+    assert {job.path.name for job in checked} == set(PATHS)
+    assert {case.group for case in _attention(checked)} == {soak_plan.CHECKED_GROUP}
 
 
 def test_seeds_are_fresh() -> None:

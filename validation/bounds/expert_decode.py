@@ -16,7 +16,8 @@ import numpy as np
 from validation.bounds import experts
 from validation.bounds.experts import CROSS, SUBNORMAL, UNIT, Allowed, Bounded, U
 from validation.reference.expert_decode import Matrix, scaled_dots
-from validation.reference.experts import Array, Codes
+from validation.reference.experts import Codes
+from validation.reference.fma import Array
 
 _LANES = 32
 #: The largest scaled dot in size: 2**19 of dots times 2**5 of scales.

@@ -1,14 +1,15 @@
 """How far an expert kernel may be from FP64, step by step, per element (U = 2**-24, one float32 rounding).
 
 Product. Over blocks b let t[b] be the exact term (scales, activation scale and integer dot) and S[b] = t[0] + .. +
-t[b]. With one scale for 32 values `fl(d_w d_x)` is off by U of itself and the fma by U of its sum; dots are exact. So
+t[b]. With one scale for 32 values `fl(d_w dot)` is off by U of itself and the fma by U of its sum; dots are exact. So
 the errors of all blocks add up to
 
     |acc - S| <= U (sum |t[b]| + sum |S[b]|)                            one scale for 32 values
     |acc - S| <= U (sum |d_x d_0 dot_0| + sum |t[b]| + sum |S[b]|)      one for 16: a product and two fma
 
 to first order; CROSS makes up for the products of errors (80 blocks of 3 roundings are below 2**-15). Below 2**-126 a
-rounding is off by at most 2**-150 of its own, which a dot (at most 2**19) may multiply. S is FP64 and itself off by
+rounding is off by at most 2**-150 of its own, which a scale of x (at most max |x|) may multiply, or, in a kernel that
+rounds the product of the scales, a dot (at most 2**19). S is FP64 and itself off by
 at most (k + 4) 2**-53 of the sum of magnitudes (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
 
 SwiGLU. With c = fl(-log2 e), y = fl(gate c) is off by 2 U of itself, so 2**y by 2 U |gate|, and exp2 by 2 U more
@@ -32,7 +33,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from validation.reference.experts import BLOCK, LARGEST, Array, Codes, Weights, swiglu64, weights
+from validation.reference.experts import BLOCK, LARGEST, Codes, Weights, slabs, swiglu64
+from validation.reference.fma import Array
 
 U = 2.0**-24
 #: Unit roundoff of FP64.
@@ -60,23 +62,26 @@ class Bounded:
 
 def product(w: Weights, x: Array) -> Bounded:
     """The product of x (float64 [rows, k], what codes stand for) with the weights, [rows, rows of w]."""
-    width = BLOCK // w.per_block
-    whole = weights(w)
-    right = whole.reshape(len(whole), -1, width).transpose(1, 2, 0)
-    left = x.reshape(len(x), -1, width).transpose(1, 0, 2)
-    total, rounding, size = (np.zeros((len(x), len(whole))) for _ in range(3))
+    each = w.per_block
+    values = w.exact.reshape(len(w.q), -1, BLOCK // each).transpose(1, 2, 0)
+    left = x.reshape(len(x), -1, BLOCK // each).transpose(1, 0, 2)
+    total, rounding = np.zeros((len(x), len(w.q))), np.zeros((len(x), len(w.q)))
     with np.errstate(invalid="ignore"):  # a kernel whose own codes are not finite has no value to be near
-        for block in range(left.shape[0] // w.per_block):
-            first = left[w.per_block * block] @ right[w.per_block * block]
-            term = first
-            if w.per_block == 2:
-                term = first + left[2 * block + 1] @ right[2 * block + 1]
-                rounding += np.abs(first)
-            total = total + term
-            rounding += np.abs(term) + np.abs(total)
-            size += np.abs(left[w.per_block * block]) @ np.abs(right[w.per_block * block])
-            if w.per_block == 2:
-                size += np.abs(left[2 * block + 1]) @ np.abs(right[2 * block + 1])
+        for part in slabs(x.shape[1] // BLOCK, total.size):
+            own = slice(each * part.start, each * part.stop)
+            parts = left[own] @ values[own]
+            terms = parts if each == 1 else parts[::2] + parts[1::2]
+            sizes = np.abs(terms)
+            for term in terms:  # becomes the sum up to it
+                total += term
+                term[...] = total
+            sizes += np.abs(terms)
+            firsts = np.abs(parts[::2]) if each > 1 else ()
+            for block, one in enumerate(sizes):
+                if each > 1:
+                    rounding += firsts[block]
+                rounding += one
+        size = np.abs(x) @ w.sizes.T
     scale = np.abs(x).max(axis=1, initial=0.0)[:, None]
     blocks = x.shape[1] // BLOCK
     floor = 3 * blocks * SUBNORMAL * (_DOT + scale)
@@ -170,12 +175,17 @@ def codes(h: Bounded) -> Allowed:
 
 def path(gate: Weights, up: Weights, down: Weights, x: Array) -> Bounded:
     """The rounded model of tokens x (float64, what their codes stand for) and how far a kernel may be from it."""
-    h = hidden(product(gate, x), product(up, x))
+    return rest(product(gate, x), product(up, x), down)
+
+
+def rest(gate: Bounded, up: Bounded, down: Weights) -> Bounded:
+    """What `path` makes of its gates and ups."""
+    h = hidden(gate, up)
     allowed = codes(h)
-    amax = np.abs(h.value.reshape(len(x), -1, BLOCK)).max(axis=-1) / LARGEST
+    amax = np.abs(h.value.reshape(len(h.value), -1, BLOCK)).max(axis=-1) / LARGEST
     middle = np.repeat(amax, BLOCK, axis=1) * allowed.nearest
     low, high = (np.repeat(side, BLOCK, axis=1) for side in (allowed.scale_low, allowed.scale_high))
     corners = [side * end for side in (low, high) for end in (allowed.low, allowed.high)]
     spread = np.max([np.abs(corner - middle) for corner in corners], axis=0)
     made = product(down, middle)
-    return Bounded(made.value, made.bound * CROSS + spread @ np.abs(weights(down)).T * CROSS)
+    return Bounded(made.value, made.bound * CROSS + spread @ down.sizes.T * CROSS)

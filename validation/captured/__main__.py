@@ -16,6 +16,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from strata.executors.base import StrataError
+from strata.output import ends_unread
 from validation.captured.archive import Capture, load
 from validation.captured.capture import DEFAULT_LAYERS, DEFAULT_TOKENS, capture
 from validation.captured.forward import Progress
@@ -24,6 +25,7 @@ FAILED = 2
 INTERRUPTED = 130  # what a shell reports for SIGINT
 
 
+@ends_unread
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 2 could not, 130 interrupted."""
     options = _parser().parse_args(arguments)

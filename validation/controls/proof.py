@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from validation.controls import data, enclosures, experts, judgements, kernels, runs, values
+from validation.controls import around, data, enclosures, experts, judgements, kernels, runs, values
 from validation.controls.control import Answer, Control, answer
 
 #: What makes the controls, by what they are about. Each must have some, or the proof fails.
@@ -30,7 +30,8 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "wrong kernels": kernels.negative,
     "healthy expert kernels": experts.positive,
     "wrong expert kernels": experts.negative,
-    "wrong routers and sums": experts.around,
+    "healthy routers and sums": around.positive,
+    "wrong routers and sums": around.negative,
     "whole runs": runs.run_level,
 }
 

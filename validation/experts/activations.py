@@ -8,6 +8,8 @@ from validation.draws import Stream, scaled
 from validation.experts.recipes import Values
 from validation.reference.experts import BLOCK, LARGEST
 
+#: With fewer tokens than this, chance would now and then leave out a side that ZEROS or TINY promise.
+_FEW = 4
 #: BELL: one value in so many is larger by this factor; the token of zeros, counted from the first.
 _RARE, _LOUDER = 200, 12
 _ZERO_TOKEN = 77
@@ -43,6 +45,8 @@ def draw(stream: Stream, values: Values, tokens: int, n: int) -> np.ndarray:
         x = (sign * (10_000 + stream.child("size").below(90_001, x.shape))).astype(np.float32)
     elif values is Values.ZEROS:
         block = stream.child("block").below(3, blocks) == 0
+        if tokens < _FEW:
+            block[0, :2] = True, False
         x[np.repeat(block, BLOCK, axis=1)] = 0
         x[1::3] = 0
         negative = stream.child("zero").below(2, x.shape) == 0
@@ -51,6 +55,8 @@ def draw(stream: Stream, values: Values, tokens: int, n: int) -> np.ndarray:
         x = _ties(stream, tokens, n)
     elif values is Values.TINY:
         which = stream.child("size").below(len(_TINY), blocks)
+        if tokens < _FEW:
+            which[0, :2] = 0, len(_TINY) - 1
         tiny = _tiny(stream, np.array(_TINY)[which])
         beside = np.repeat(stream.child("beside").below(2, blocks) == 0, BLOCK, axis=1)
         beside[::2] = False  # every second token has tiny blocks alone

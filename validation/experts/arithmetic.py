@@ -11,47 +11,49 @@ import numpy as np
 from validation.bounds import expert_decode as decode_bounds
 from validation.bounds import experts as bounds
 from validation.bounds.experts import Allowed, Bounded
-from validation.experts.inputs import Inputs
+from validation.experts.inputs import Inputs, decoded
 from validation.reference import expert_decode as decode
 from validation.reference import expert_mmq as mmq
 from validation.reference import experts as fused
-from validation.reference.experts import Codes, Rows
-
-#: Gate, up and down of one expert, as `Arithmetic.matrices` has them.
-Three = tuple[Any, Any, Any]
+from validation.reference.experts import Codes
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """matrices: of one expert; quantise: float32 rows to codes; expert: the bits of its three matrices on quantised
-    tokens; product: FP64 of a matrix and codes, with its bound; codes: what values with errors may be quantised to.
-    whole: whether the rounded model of `bounds.experts.path` bounds the path as a whole."""
+    """quantise: float32 rows to codes; multiply: the bits of a matrix and codes; product: FP64 of them, with its bound;
+    codes: what values with errors may be quantised to; decode: a matrix of a format, from its bytes and its number of
+    rows. whole: whether the rounded model of `bounds.experts.path` bounds the path as a whole."""
 
     quantise: Callable[[np.ndarray], Codes]
-    expert: Callable[[Any, Any, Any, Codes], Rows]
+    multiply: Callable[[Any, Codes], np.ndarray]
     product: Callable[[Any, Codes], Bounded]
     codes: Callable[[Bounded], Allowed] = bounds.codes
-    matrices: Callable[[Inputs, int], Three] = Inputs.matrices
+    decode: Callable[[str, np.ndarray, int], Any] = decoded
     whole: bool = True
 
+    def matrices(self, inputs: Inputs, expert: int) -> tuple[Any, Any, Any]:
+        """Gate, up and down of one expert."""
+        gate, up, down = inputs.parts(expert)
+        return (
+            self.decode(inputs.gate_up, gate, inputs.ff),
+            self.decode(inputs.gate_up, up, inputs.ff),
+            self.decode(inputs.down, down, inputs.n),
+        )
 
-def _decode_matrices(inputs: Inputs, expert: int) -> Three:
-    gate, up, down = inputs.parts(expert)
-    return (
-        decode.matrix(inputs.gate_up, gate, inputs.ff),
-        decode.matrix(inputs.gate_up, up, inputs.ff),
-        decode.matrix(inputs.down, down, inputs.n),
-    )
+    def hidden(self, gate: Any, up: Any, x: Codes) -> tuple[np.ndarray, np.ndarray, Codes]:
+        """The bits of gate and up of quantised tokens, and the codes of h."""
+        g, u = self.multiply(gate, x), self.multiply(up, x)
+        return g, u, self.quantise(fused.swiglu(g, u))
 
 
 def _product(w: fused.Weights, x: Codes) -> Bounded:
     return bounds.product(w, fused.values(x))
 
 
-FUSED = Arithmetic(fused.quantise, fused.expert, _product)
+FUSED = Arithmetic(fused.quantise, fused.product, _product)
 #: The same roundings in another order of the factors.
-MMQ = Arithmetic(mmq.quantise, mmq.expert, _product)
+MMQ = Arithmetic(mmq.quantise, mmq.product, _product)
 #: Its truncation keeps it apart from the rounded model, by about 1.9e-3 in RMS.
 DECODE = Arithmetic(
-    decode.quantise, decode.expert, decode_bounds.product, decode_bounds.codes, _decode_matrices, whole=False
+    decode.quantise, decode.product, decode_bounds.product, decode_bounds.codes, decode.matrix, whole=False
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -18,6 +18,8 @@ from validation.reference.experts import BLOCK, Codes
 
 #: Pairs of one expert that are computed together: the FP64 sums of a block for these fit the caches.
 _TOGETHER = 128
+#: Threads at most: each holds an expert in FP64, about 100 MB at the model's size.
+_MOST_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -44,26 +46,39 @@ class Model:
     unrounded: np.ndarray
 
 
-def groups(inputs: Inputs, pairs: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+def by_expert(named: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """Experts, and the places of those in `named` that are theirs, in order."""
+    order = np.argsort(named, kind="stable")
+    experts, first = np.unique(named[order], return_index=True)
+    return list(zip(experts.tolist(), np.split(order, first[1:]), strict=True)) if len(named) else []
+
+
+def parts(places: np.ndarray) -> Iterator[np.ndarray]:
+    """At most _TOGETHER at once."""
+    for first in range(0, len(places), _TOGETHER):
+        yield places[first : first + _TOGETHER]
+
+
+def groups(inputs: Inputs, pairs: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """Experts and the places in `pairs` of those that name them, at most _TOGETHER at once."""
     named = inputs.ids.reshape(-1)[pairs]
-    order = np.argsort(named, kind="stable")
-    for expert in np.unique(named).tolist():
-        own = order[np.searchsorted(named[order], expert) : np.searchsorted(named[order], expert, "right")]
-        for first in range(0, len(own), _TOGETHER):
-            yield expert, own[first : first + _TOGETHER]
+    return [(expert, part) for expert, own in by_expert(named) for part in parts(own)]
 
 
-def _each(inputs: Inputs, pairs: np.ndarray, work: Callable[[int, np.ndarray], None]) -> None:
-    """Call work(expert, places) for every group; on all cores where there is much to do."""
-    todo = list(groups(inputs, pairs))
-    threads = min(os.cpu_count() or 1, len(todo))
+def each(todo: Sequence[tuple[int, np.ndarray]], work: Callable[[int, np.ndarray], None]) -> None:
+    """Call work(expert, places) for all of them; on several cores where there is much to do."""
+    threads = min(os.cpu_count() or 1, _MOST_THREADS, len(todo))
     if threads <= 1:
         for one in todo:
             work(*one)
         return
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(lambda one: work(*one), todo))  # raises what one of them raises
+
+
+def finite(*rows: np.ndarray) -> np.ndarray:
+    """bool [rows]: whether all are finite in every array, so that FP64 and its bounds say something of them."""
+    return np.asarray(np.logical_and.reduce([np.isfinite(x).all(axis=1) for x in rows]))
 
 
 def bits(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Bits:
@@ -77,12 +92,13 @@ def bits(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Bits:
 
     def work(expert: int, places: np.ndarray) -> None:
         token = pairs[places] // inputs.top
-        rows = arithmetic.expert(*arithmetic.matrices(inputs, expert), Codes(codes.q[token], codes.scale[token]))
-        gate[places], up[places], out[places] = rows.gate, rows.up, rows.out
-        q[places], scale[places] = rows.h.q, rows.h.scale
-        lost.append(rows.h.lost)
+        gate_rows, up_rows, down_rows = arithmetic.matrices(inputs, expert)
+        g, u, h = arithmetic.hidden(gate_rows, up_rows, Codes(codes.q[token], codes.scale[token]))
+        gate[places], up[places], out[places] = g, u, arithmetic.multiply(down_rows, h)
+        q[places], scale[places] = h.q, h.scale
+        lost.append(h.lost)
 
-    _each(inputs, pairs, work)
+    each(groups(inputs, pairs), work)
     return Bits(pairs, gate, up, Codes(q, scale, sum(lost)), out, codes.lost)
 
 
@@ -99,7 +115,7 @@ def model(inputs: Inputs, pairs: np.ndarray, arithmetic: Arithmetic) -> Model:
         value[places], bound[places] = whole.value, whole.bound
         free[places] = reference.unrounded(*made, inputs.x[token])
 
-    _each(inputs, pairs, work)
+    each(groups(inputs, pairs), work)
     return Model(pairs, Bounded(value, bound), free)
 
 
@@ -132,6 +148,6 @@ def steps(
             held = arithmetic.product(matrix, of)
             sides[name][0][places], sides[name][1][places] = held.value, held.bound
 
-    _each(inputs, pairs, work)
+    each(groups(inputs, pairs), work)
     allowed = arithmetic.codes(bounds.swiglu(gate.astype(np.float64), up.astype(np.float64)))
     return Steps(pairs, Bounded(*sides["gate"]), Bounded(*sides["up"]), allowed, Bounded(*sides["down"]))

@@ -117,7 +117,7 @@ def refusing(got: Rows, of: Setting) -> str:
         off = np.abs(made.astype(np.float64) - due.value)
         if not (off <= due.bound).all():
             # The slack of codes of x that may be one of two, where a tie lies in their interval.
-            slack = due.bound + (free @ np.abs(exact.weights(matrix)).T) * bounds.CROSS
+            slack = due.bound + (free @ matrix.sizes.T) * bounds.CROSS
             if not (off <= slack).all():
                 return name
             tied = True

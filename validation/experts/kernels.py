@@ -7,8 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 from strata.executors.base import Executor, Kernel
+from strata.expert_engine import probes
 from strata.kernels import expert_decode, expert_fused, expert_mmq
-from strata.kernels.experts import Experts, Geometry, PlacedExperts, Routed, place
+from strata.kernels.expert_probe import Probes
+from strata.kernels.experts import Experts, Geometry, PlacedExperts, Routed, formats_of, place
 from strata.kernels.paths import Path
 from validation.experts.arithmetic import DECODE, FUSED, MMQ
 from validation.experts.case import ExpertCase
@@ -30,6 +32,8 @@ _PASSES = 3
 #: Experts placed last, with what they were placed for: a case runs its paths several times over the same ones.
 _held: list[tuple[Executor, object, PlacedExperts]] = []
 _MOST_HELD = 2
+#: What the last card that was asked about its work shapes says of them.
+_probed: list[tuple[Executor, Probes]] = []
 
 
 def placed(executor: Executor, inputs: Inputs) -> PlacedExperts:
@@ -79,6 +83,35 @@ def forced_shapes(case: ExpertCase) -> Sequence[Shape]:
     """The mixed work shapes, in which every kernel of a path runs; at the tiles' edges both products in one as well."""
     edges = find(case.recipe).routing is Routing.EDGES
     return (*MIXED, *expert_fused.SHAPES) if edges else MIXED
+
+
+def lacks(executor: Executor, path: Path, shape: Shape) -> str:
+    """Why a card of compute capability 7.5 has no work shape of a path: its probe says that a format's kernel does not
+    fit or cannot be launched, and the format stays at the small shape; "" for a shape that must run.
+
+    A kernel that was launched and gave wrong rows must run, and be seen to be wrong; so must the small shape, which the
+    path needs. From 8.0 on every kernel of a path fits.
+    """
+    if executor.name == "lanes" or (executor.capability or 0) >= 80:
+        return ""
+    tried = _probes(executor)
+    both = (shape, shape) if isinstance(shape, int) else shape
+    for form, each in zip(formats_of(path.mode), both, strict=True):
+        if each == expert_fused.SMALL:
+            continue
+        found = tried(form, each)
+        if not (found.passed or found.wrong or found.lost):
+            return f"{form} stays at the small shape here: {found.reason}"
+    return ""
+
+
+def _probes(executor: Executor) -> Probes:
+    """Made once for an executor."""
+    for one, made in _probed:
+        if one is executor:
+            return made
+    _probed[:] = [(executor, probes(executor))]
+    return _probed[0][1]
 
 
 def _fused_kernels(path: Path, inputs: Inputs | None, shape: Shape | None) -> Sequence[Kernel]:
@@ -132,7 +165,9 @@ def _prepare_mmq(executor: Executor, path: Path, inputs: Inputs) -> tuple[Any, A
 
 #: Expert operations by name.
 OPERATIONS: Mapping[str, ExpertOperation] = {
-    "expert_fused": ExpertOperation(_run_fused, FUSED, _fused_kernels, forced_shapes, _fused_launches, _prepare_fused),
+    "expert_fused": ExpertOperation(
+        _run_fused, FUSED, _fused_kernels, forced_shapes, _fused_launches, _prepare_fused, lacks=lacks
+    ),
     "expert_decode": ExpertOperation(
         _run_decode,
         DECODE,

@@ -12,7 +12,8 @@ from validation.experts.inputs import Matrices, decoded
 from validation.reference import expert_decode as decode
 from validation.reference import experts as exact
 from validation.reference.expert_mmq import round_away
-from validation.reference.experts import BLOCK, LARGEST, Array, Codes, Rows, Weights, swiglu
+from validation.reference.experts import BLOCK, LARGEST, Codes, Rows, Weights, swiglu
+from validation.reference.fma import Array
 
 #: Bytes of a matrix [rows, blocks, bytes] to those that the faulty decoder sees.
 Edit = Callable[[Array], Array]

@@ -52,7 +52,8 @@ class ExpertOperation:
     predicts its bits; shapes: the work shapes that a case is repeated in; kernels: what a run of some inputs in a work
     shape must have launched, of no inputs what a path may launch; launches: how many launches such a run has, None
     where it is not known; prepare: a function that only launches, for timing, and the
-    buffer it writes; refuses_strays: whether ids that name nobody are an error, and not rows of zeros."""
+    buffer it writes; refuses_strays: whether ids that name nobody are an error, and not rows of zeros; lacks: why the
+    device of an executor has no such work shape of a path, "" where it has."""
 
     run: Callable[[Executor, Path, Inputs, Shape | None, bool], Outcome]
     arithmetic: Arithmetic = FUSED
@@ -61,3 +62,4 @@ class ExpertOperation:
     launches: Callable[[Inputs, Shape | None], int | None] = field(default=lambda *_: None)
     prepare: Callable[[Executor, Path, Inputs], tuple[Callable[[], object], Any]] | None = None
     refuses_strays: bool = False
+    lacks: Callable[[Executor, Path, Shape], str] = field(default=lambda *_: "")

@@ -51,8 +51,13 @@ def _blobs(kind: Weights, data: Inputs) -> Iterator[str]:
             yield f"subnormal scales, those of {form} hold others"
         if kind is Weights.EXTREMES and not ((size == 0).any() and (size == 0x7BFF).any()):
             yield f"every class of scale, those of {form} lack the largest or zero"
-        if kind is Weights.DECADES and np.ptp(size[size > 0] >> 10) < 5:
-            yield f"scales over decades, those of {form} span {int(np.ptp(size >> 10))} binades"
+        if kind is Weights.DECADES and _binades(size) < 5:
+            yield f"scales over decades, those of {form} span {_binades(size)} binades"
+
+
+def _binades(size: np.ndarray) -> int:
+    """How many binades FP16 numbers of some magnitudes span, zeros left out, subnormal ones by their value."""
+    return int(np.ptp(np.frexp(size[size > 0].view(np.float16).astype(np.float32))[1]))
 
 
 def _gate_up(data: Inputs) -> np.ndarray:

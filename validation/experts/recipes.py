@@ -164,12 +164,36 @@ _ROWS = (
 RECIPES: dict[str, ExpertRecipe] = {recipe.name: recipe for recipe in _ROWS}
 
 
+#: Before the three parts of a composed recipe's name.
+_COMPOSED = "experts"
+
+
+def composed(weights: Weights, routing: Routing, values: Values) -> ExpertRecipe:
+    """Any weights with any routing and tokens, under a name of the three parts: `experts:decades:hot:one_sided`."""
+    words = (_COMPOSED, *(part.value.replace(" ", "_") for part in (weights, routing, values)))
+    return ExpertRecipe(":".join(words), "Parts of other recipes put together.", weights, routing, values)
+
+
 def find(name: str) -> ExpertRecipe:
-    """The recipe of a name. Raises StrataError naming the nearest one."""
+    """The recipe of a name, composed ones too. Raises StrataError naming the nearest one."""
     if name in RECIPES:
         return RECIPES[name]
+    first, *words = name.split(":")
+    if first == _COMPOSED and len(words) == len(_PARTS):
+        parts = [_part(kind, word) for kind, word in zip(_PARTS, words, strict=True)]
+        return composed(*parts)  # type: ignore[arg-type]
     near = get_close_matches(name, RECIPES, n=1, cutoff=0.0)[0]
     raise StrataError(f"no expert recipe is called {name!r}; the nearest is {near!r}")
+
+
+_PARTS = (Weights, Routing, Values)
+
+
+def _part(kind: type[Enum], word: str) -> Enum:
+    known = {part.value.replace(" ", "_"): part for part in kind}
+    if word not in known:
+        raise StrataError(f"{kind.__name__.lower()} {word!r} of an expert recipe: expected one of {', '.join(known)}")
+    return known[word]
 
 
 def of_operation(operation: str) -> list[ExpertRecipe]:

@@ -24,6 +24,12 @@ Fault = Callable[[Outcome, Inputs, Shape | None], Outcome]
 
 def outcome(inputs: Inputs, executor: Executor, arithmetic: Arithmetic = FUSED, **changes: Any) -> Outcome:
     """What a right kernel gives, of the model's bits. changes: fields of its witness."""
+    ran = [witness(executor, (1, 1, 1), **changes)]
+    return replace(due(inputs, arithmetic), witnesses=ran, grouping=grouping(inputs))
+
+
+def due(inputs: Inputs, arithmetic: Arithmetic) -> Outcome:
+    """The model's bits of all pairs, zeros for those of nobody, without what a run has besides."""
     pairs = np.flatnonzero(inputs.named)
     bits = expected.bits(inputs, pairs, arithmetic)
     count, (tokens, top) = inputs.pairs, inputs.ids.shape
@@ -35,14 +41,13 @@ def outcome(inputs: Inputs, executor: Executor, arithmetic: Arithmetic = FUSED, 
 
     return Outcome(
         spread(bits.out).reshape(tokens, top, -1),
-        [witness(executor, (1, 1, 1), **changes)],
+        [],
         True,
         count - len(pairs),
         spread(bits.gate).reshape(tokens, top, -1),
         spread(bits.up).reshape(tokens, top, -1),
         Codes(spread(bits.h.q), spread(bits.h.scale)),
-        grouping(inputs),
-        (bits.lost_x, bits.h.lost, int((~np.isfinite(bits.out)).sum())),
+        lost=(bits.lost_x, bits.h.lost, int((~np.isfinite(bits.out)).sum())),
     )
 
 

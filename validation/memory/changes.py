@@ -35,6 +35,7 @@ from strata.memory.pieces import MIB
 from strata.memory.prompt_path import PromptPath
 from strata.memory.slots import uniform_slots
 from strata.memory.source import total_bytes
+from strata.output import ends_unread
 from validation.memory.loan_engine import REAL, SMALL, STATE, LoanEngine, Sizes, locked, profile
 
 #: What is written over a workspace.
@@ -131,6 +132,7 @@ def run(driver: Any, sizes: Sizes, changes: int) -> Report:
     return report
 
 
+@ends_unread
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.memory.changes", description=__doc__.partition("\n")[0])
     parser.add_argument("--driver", choices=("fake", "real"), default="fake")

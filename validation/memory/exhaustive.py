@@ -20,7 +20,7 @@ from typing import NamedTuple
 from strata.executors.base import StrataError
 from strata.memory.driver import STICKY, Code
 from strata.memory.errors import Fatal
-from strata.memory.fake import MAKERS
+from strata.memory.fake_calls import MAKERS
 from strata.memory.fault_plan import Fail
 from validation.memory.operations import DONE, FATAL, OPERATIONS, REFUSED, Operation
 from validation.memory.world import KINDS, World, missing

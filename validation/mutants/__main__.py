@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,17 +14,16 @@ from rich.console import Console
 
 from strata.executors import NAMES
 from strata.executors.base import StrataError
-from validation.mutants import matrix
+from strata.output import ends_unread
+from validation.mutants import matrix, published
 from validation.mutants.faults import table
-from validation.mutants.mutant import ROOT, Mutant
+from validation.mutants.mutant import Mutant
 from validation.mutants.store import Store
 from validation.mutants.trial import Outcome, outcome
 from validation.report.progress import Reporter
 
 PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
 _WIDTH = 140
-#: A row of the matrix begins with the name of its mutant.
-_ROW = re.compile(r"^\| ([a-z0-9-]+) \|", re.MULTILINE)
 _STYLES = {"killed": "green", "survived": "bold red", "error": "bold red", "device": "yellow"}
 
 
@@ -37,16 +35,6 @@ def sample(names: Sequence[str], count: int, turn: int) -> list[str]:
     return list(names[turn % turns :: turns])
 
 
-def judged(names: Sequence[str], document: FilePath = ROOT / "docs" / "mutants.md") -> list[str]:
-    """Those of `names` that the published matrix has a row of, all of them when it has none.
-
-    A sample is drawn from these: CI asks whether a fault that was refused is refused still. A new mutant joins when
-    the matrix is written again, after somebody ran them all.
-    """
-    rows = set(_ROW.findall(document.read_text(encoding="utf-8"))) if document.is_file() else set()
-    return [name for name in names if name in rows] or list(names)
-
-
 def today() -> int:
     """The turn of the day, so that CI tries other mutants every day."""
     return datetime.now(UTC).date().toordinal()
@@ -56,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m validation.mutants", description=__doc__)
     top.add_argument("names", nargs="*", metavar="NAME", help="only these mutants")
     top.add_argument("--list", action="store_true", help="print the table and run nothing")
+    top.add_argument("--missing", action="store_true", help="only those of which the matrix has no row")
     top.add_argument("--sample", type=int, metavar="N", help="only about N mutants of the matrix, others every day")
     top.add_argument("--turn", type=int, metavar="K", help="which sample (default: the day)")
     top.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="at once (default: cores)")
@@ -63,9 +52,13 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--out", type=FilePath, metavar="DIR", help="keep mutants.json and mutants.md there, and go on from it"
     )
+    top.add_argument(
+        "--publish", action="store_true", help="write their rows into docs/mutants.md, beside those of the others"
+    )
     return top
 
 
+@ends_unread
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 when every mutant was killed, 1 when one survived, 2 when one could not be judged."""
     options = parser().parse_args(arguments)
@@ -83,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             for one in _run(chosen, options, store, console):
                 done[one.name] = one
+            if options.publish:
+                published.publish([done[name] for name in names], known)
         except KeyboardInterrupt:
             console.print("interrupted" + (": what is finished is kept" if options.out else ""))
             _report([done[name] for name in names if name in done], known, console)
@@ -107,9 +102,12 @@ def _chosen(options: argparse.Namespace, known: Sequence[str]) -> list[str]:
     if options.jobs < 1 or (options.sample is not None and options.sample < 1):
         raise StrataError(f"--jobs is {options.jobs} and --sample {options.sample}, expected at least 1")
     names = list(dict.fromkeys(options.names)) or list(known)
+    if options.missing:
+        rows = published.with_row()
+        names = [name for name in names if name not in rows]
     if options.sample is None:
         return names
-    pool = names if options.names else judged(names)
+    pool = names if options.names or options.missing else published.judged(names)
     return sample(pool, options.sample, today() if options.turn is None else options.turn)
 
 

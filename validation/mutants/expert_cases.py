@@ -20,12 +20,14 @@ from validation.runner import Job
 #: tile of weights that is not full in any work shape.
 _N, _FF = 512, 192
 _TOKENS, _EXPERTS, _TOP = 9, 7, 3
+#: Tokens, experts, ranks, hidden size and features with more groups of 32 in K than a warp has lanes.
+_WIDE = (3, 2, 1, 1280, 64)
 #: Experts of the tiles' edges: counts of 0, 1, 63, 64, 65, 127, 128 and 129: more than any tile has.
 _EDGES = 8
 
 
 def cases(seed: int) -> list[ExpertCase]:
-    """One case a recipe, in table order."""
+    """One case a recipe, in table order, and a wide one."""
     made = []
     for name, recipe in RECIPES.items():
         if recipe.routing is Routing.EDGES:
@@ -34,7 +36,7 @@ def cases(seed: int) -> list[ExpertCase]:
             made.append(ExpertCase(name, seed, *MANY, 256, 64))
         else:
             made.append(ExpertCase(name, seed, _TOKENS, _EXPERTS, _TOP, _N, _FF))
-    return made
+    return [*made, ExpertCase("experts_decades", seed, *_WIDE)]
 
 
 def jobs(paths: Sequence[Path], seed: int, lanes: bool = True) -> list[Job]:

@@ -13,6 +13,8 @@ from validation.mutants.trial import Outcome
 _RECIPE = re.compile(r"recipe=(\S+).*")
 #: Sets of at most this many checks are tried exhaustively; beyond it the greedy choice stands.
 _EXACT_CHECKS = 16
+#: The head of the second table, which says what each mutant is.
+FAULTS = "| mutant | file | fault | what refused it |"
 
 
 def column(check: str) -> str:
@@ -122,19 +124,20 @@ def markdown(outcomes: Sequence[Outcome], table: Mapping[str, Mutant]) -> str:
     lines.append("Columns are checks; * marks those that refused the case that killed the mutant.")
     lines.append("")
     lines += [f"- {letters[name]}: `{name}`" for name in names]
-    lines += ["", "| mutant | " + " | ".join(letters[name] for name in names) + " | NMSE | allclose |"]
+    lines += ["", "| mutant | " + " | ".join([*(letters[name] for name in names), "NMSE", "allclose", "rows"]) + " |"]
     lines.append("| --- |" + " --- |" * (len(names) + 3))
     for outcome in outcomes:
         failed = {column(check) for check in outcome.kill.checks} if outcome.kill else set()
         marks = ["*" if name in failed else "" for name in names]
         lines.append(f"| {outcome.name} | " + " | ".join([*marks, *usual_words(outcome)]) + " |")
-    lines += ["", "| mutant | file | fault | what refused it |", "| --- | --- | --- | --- |"]
+    lines += ["", FAULTS, "| --- | --- | --- | --- |"]
     for outcome in outcomes:
         mutant = table[outcome.name]
         if outcome.kill:
             where = _RECIPE.sub(r"\1", outcome.kill.where)
             said = f"{outcome.kill.checks[0]}: {where}"
         else:
-            said = f"{outcome.status.upper()} {outcome.note} {mutant.shown}".strip()
+            shown = "" if outcome.note.endswith(mutant.shown) else mutant.shown
+            said = f"{outcome.status.upper()} {outcome.note} {shown}".strip()
         lines.append(f"| {outcome.name} | `{mutant.file}` | {mutant.why} | {said.replace('|', '/')} |")
     return "\n".join(lines) + "\n"

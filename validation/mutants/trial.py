@@ -18,6 +18,7 @@ from typing import Any
 
 from strata.kernels.paths import EXPERTS
 from validation.mutants.mutant import Mutant, MutantError, apply, copy_sources
+from validation.mutants.usual_experts import LIMITED
 
 #: Seconds a trial may take; what does not end is an error.
 LIMIT_S = 600
@@ -222,8 +223,9 @@ def _usual(tree: FilePath, paths: str, executor: str, seed: int) -> dict[str, An
     words = ["-m", "validation.mutants.usual", "--paths", paths, "--seed", str(seed), "--executor", executor]
     done = _python(tree, "usual checks", words)
     if done.returncode != 0:
-        second = "rows_passes" if paths.partition("/")[0] in EXPERTS else "allclose_passes"
-        return {"nmse_passes": False, second: False, "nmse": None, "ended": _last_line(done)}
+        operation = paths.partition("/")[0]
+        second = ("rows_passes",) * (operation in LIMITED) if operation in EXPERTS else ("allclose_passes",)
+        return {"nmse_passes": False, **dict.fromkeys(second, False), "nmse": None, "ended": _last_line(done)}
     answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return answer
 

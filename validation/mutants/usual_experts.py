@@ -26,6 +26,8 @@ from validation.reference import combine as combine_reference
 from validation.reference import router as router_reference
 
 TOKENS, EXPERTS, TOP, N, FF = 16, 4, 2, 512, 192
+#: What the published test holds to its limits. Integer scales that are cut, as of the decode kernel, exceed them.
+LIMITED = ("expert_fused", "expert_mmq")
 LOGITS, RANKS, COLUMNS = 64, 8, 256
 
 

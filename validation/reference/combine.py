@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from validation.exp2 import exp2, fma32
+from validation.exp2 import exp2
+from validation.reference.fma import fma
 
 #: -log2(e) as the float32 of strata/kernels/combine.py.
 MINUS_LOG2_E = np.uint32(0xBFB8AA3B).view(np.float32)
@@ -33,9 +34,9 @@ def combine_bits(
     what they come to, and which NaN it is says nothing."""
     s = np.zeros((rows.shape[0], rows.shape[2]), np.float32)
     for rank in range(rows.shape[1]):
-        s = fma32(weights[:, rank, None], rows[:, rank], s)
+        s = fma(weights[:, rank, None], rows[:, rank], s)
     if shared is not None and shared_gate is not None:
         with np.errstate(over="ignore", under="ignore"):
             gate = np.float32(1) / (np.float32(1) + exp2(shared_gate * MINUS_LOG2_E))
-        s = fma32(gate[:, None], shared, s)
+        s = fma(gate[:, None], shared, s)
     return np.asarray(s)

@@ -12,7 +12,8 @@ import numpy as np
 
 from strata.formats import FORMATS
 from validation.reference.expert_mmq import round_away
-from validation.reference.experts import BLOCK, LARGEST, NAN, Array, Codes, Rows, canonical, dots, fma, swiglu
+from validation.reference.experts import BLOCK, LARGEST, Codes, Rows, dots, swiglu
+from validation.reference.fma import NAN, Array, Fma, canonical
 
 _LANES = 32
 
@@ -99,11 +100,12 @@ def product(w: Matrix, x: Codes) -> Array:
     """float32 [rows of x, rows of w]: the bits of the product."""
     dot = scaled_dots(w, x).astype(np.float32)
     lanes = np.zeros((_LANES, len(x.q), len(w.q)), np.float32)
+    add = Fma(lanes[0].shape, True)  # a multiple of 2**-149 times an integer
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         for block in range(len(dot)):
             lane = block % _LANES
             scale = canonical(w.d[None, :, block] * x.scale[:, block, None])
-            lanes[lane] = fma(scale, dot[block], lanes[lane])
+            add(scale, dot[block], lanes[lane], out=lanes[lane])
         while len(lanes) > 1:
             half = len(lanes) // 2
             lanes = canonical(lanes[:half] + lanes[half:])

@@ -1,13 +1,14 @@
 """The bits of the MMQ-style baseline, by the formulas of strata/kernels/expert_mmq.py, straight from their definition.
 
-NumPy has no fused multiply-add; `fma` of the experts' reference makes one. Dots are exact.
+Dots are exact.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from validation.reference.experts import BLOCK, LARGEST, NAN, Array, Codes, Rows, Weights, canonical, dots, fma, swiglu
+from validation.reference.experts import BLOCK, LARGEST, TWO_DOTS, Codes, Rows, Weights, lines, slabs, swiglu
+from validation.reference.fma import NAN, Array, Fma, canonical, exact, gridded, units
 
 
 def round_away(x: Array) -> Array:
@@ -33,16 +34,21 @@ def quantise(x: Array) -> Codes:
 
 def product(w: Weights, x: Codes) -> Array:
     """float32 [rows of x, rows of w]: the bits of the product."""
+    each = w.per_block
+    left, right = lines(x.q, BLOCK // each), w.columns
+    scales = w.scale.T[:, None, :]
     total = np.zeros((len(x.q), len(w.q)), np.float32)
-    dot = dots(w.q, x.q, BLOCK // w.per_block)
+    add, inside = Fma(total.shape, gridded(w.units, units(x.scale))), exact(w.units, TWO_DOTS)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        for block in range(x.q.shape[1] // BLOCK):
-            at = block * w.per_block
-            scaled = canonical(dot[at] * w.scale[None, :, at])
-            if w.per_block == 2:
-                scaled = fma(dot[at + 1], w.scale[None, :, at + 1], scaled)
-            total = fma(scaled, x.scale[:, block, None], total)
-    return total
+        for part in slabs(x.q.shape[1] // BLOCK, total.size):
+            own = slice(each * part.start, each * part.stop)
+            dot, scale = left[own] @ right[own], scales[own]
+            scaled = dot[::each] * scale[::each]
+            if each > 1:
+                Fma(scaled.shape, True, inside)(dot[1::each], scale[1::each], scaled, out=scaled)
+            for block, one in zip(range(part.start, part.stop), scaled, strict=True):
+                add(one, x.scale[:, block, None], total, out=total)
+        return canonical(total)
 
 
 def expert(gate: Weights, up: Weights, down: Weights, x: Codes) -> Rows:

@@ -9,35 +9,34 @@ operation:
   `d = amax / 127`. Where 127 / amax is infinite the block counts as zeros; where a value is not finite the codes are 0
   and d is NaN.
 - product, over blocks of 32 in the order of K, from acc = +0, each `dot` an exact integer:
-  scale for 32: `acc = fma(d_w * d_x, dot, acc)`; for 16: `acc = fma(d_x, fma(d_w1, dot1, d_w0 * dot0), acc)`.
+  scale for 32: `acc = fma(d_x, d_w * dot, acc)`; for 16: `acc = fma(d_x, fma(d_w1, dot1, d_w0 * dot0), acc)`, where
+  `d_w * dot` that is zero is +0, whatever the signs, and an infinite `d_w` (`d_w0`) gives NaN.
 - SwiGLU: `gate / (1 + exp2(gate * -log2(e))) * up`, left to right, with the project's exp2.
 
-NumPy has no fused multiply-add; `fma` makes one from float64. Dots are formed by a float32 matrix product, which is
-exact: every partial sum is an integer of at most 32 * 128 * 127 < 2**24.
+Dots are formed by a float32 matrix product, which is exact: every partial sum is an integer of at most
+32 * 128 * 127 < 2**24.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
-from validation.exp2 import exp2, fma32
-
-Array = np.ndarray[Any, Any]
+from validation.exp2 import exp2
+from validation.reference.fma import NAN, Array, Fma, Units, canonical, exact, gridded, units
 
 #: Values that share an activation scale, and the largest code.
 BLOCK = 32
 LARGEST = 127
+#: Elements that are done together.
+TOGETHER = 1 << 14
+#: Sizes of two dots of 16 products of codes, with room for what rounding one of them adds.
+TWO_DOTS = BLOCK * 128 * LARGEST + 1
 #: -log2(e), rounded to float32.
 NEGATIVE_LOG2_E = np.float32(-1.4426950408889634)
-#: The bits that a computed NaN has on a card.
-NAN = np.uint32(0x7FFFFFFF)
-#: float64 below the float32 grid: the bits that decide its rounding, and their value half way between two float32.
-_BELOW = np.int64((1 << 29) - 1)
-_HALF_WAY = np.int64(1 << 28)
-_SMALLEST_NORMAL = 2.0**-126
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,10 @@ class Codes:
 
 @dataclass(frozen=True)
 class Weights:
-    """A matrix of blocks, decoded. q: int8 [rows, k]; scale: float32 [rows, k / 32 * (1 or 2)]."""
+    """A matrix of blocks, decoded. q: int8 [rows, k]; scale: float32 [rows, k / 32 * (1 or 2)].
+
+    What is made of these is kept while the matrix is: of a large one 20 times its bytes, so drop it after use.
+    """
 
     q: Array
     scale: Array
@@ -60,6 +62,28 @@ class Weights:
     def per_block(self) -> int:
         """Scales of 32 values: 1 or 2."""
         return int(self.scale.shape[1] * BLOCK // self.q.shape[1])
+
+    @cached_property
+    def columns(self) -> Array:
+        """float32 [k / width, width, rows]: codes, by the values that share a scale."""
+        return columns(self.q, BLOCK // self.per_block)
+
+    @cached_property
+    def units(self) -> Units:
+        """Of the scales."""
+        return units(self.scale)
+
+    @cached_property
+    def exact(self) -> Array:
+        """float64 [rows, k]: what the blocks stand for, exactly."""
+        values = self.q.astype(np.float64).reshape(len(self.q), -1, BLOCK // self.per_block)
+        values *= self.scale.astype(np.float64)[..., None]
+        return values.reshape(self.q.shape)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """float64 [rows, k]: magnitudes of these."""
+        return np.abs(self.exact)
 
 
 @dataclass(frozen=True)
@@ -70,32 +94,6 @@ class Rows:
     up: Array
     h: Codes
     out: Array
-
-
-def canonical(x: Array) -> Array:
-    """float32 with every NaN given the bits that arithmetic gives it on a card."""
-    return np.where(np.isnan(x), NAN.view(np.float32), x)
-
-
-def fma(a: Array, b: Array, c: Array) -> Array:
-    """float32 a * b + c rounded once to nearest even, with infinities and NaN (7fffffff).
-
-    In float64 the product is exact and the sum rounded once; a second rounding to float32 goes wrong only where that
-    sum lies half way between two float32, or among the subnormals, where the grid is another: those are done by
-    `fma32`.
-    """
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        a, b, c = np.broadcast_arrays(a, b, c)
-        total = a.astype(np.float64) * b + c
-        out = total.astype(np.float32)
-        doubtful = (total.view(np.int64) & _BELOW) == _HALF_WAY
-        doubtful |= (np.abs(total) < _SMALLEST_NORMAL) & (total != 0)
-        if doubtful.any():
-            out[doubtful] = fma32(a[doubtful], b[doubtful], c[doubtful])
-        broken = np.isnan(out)
-        if broken.any():
-            out[broken] = NAN.view(np.float32)
-    return np.asarray(out)
 
 
 def quantise(x: Array) -> Codes:
@@ -115,27 +113,55 @@ def quantise(x: Array) -> Codes:
     return Codes(codes.astype(np.int8).reshape(x.shape), scale, int(lost.sum()))
 
 
+def columns(w: Array, width: int) -> Array:
+    """float32 [k / width, width, rows]: int8 codes [rows, k] by every `width` of K."""
+    return w.reshape(len(w), -1, width).transpose(1, 2, 0).astype(np.float32)
+
+
+def lines(x: Array, width: int) -> Array:
+    """float32 [k / width, rows, width]: int8 codes [rows, k] by every `width` of K. Matrix products of these with
+    `columns` are exact integers."""
+    return x.reshape(len(x), -1, width).transpose(1, 0, 2).astype(np.float32)
+
+
 def dots(w: Array, x: Array, width: int) -> Array:
     """float32 [k / width, rows of x, rows of w]: the exact integer dot products of every `width` codes."""
-    left = x.reshape(len(x), -1, width).transpose(1, 0, 2).astype(np.float32)
-    right = w.reshape(len(w), -1, width).transpose(1, 2, 0).astype(np.float32)
-    return np.asarray(left @ right)
+    return np.asarray(lines(x, width) @ columns(w, width))
+
+
+def slabs(blocks: int, size: int) -> Iterator[slice]:
+    """Blocks that are done together: many of few elements (`size` of each), whose calls take longer than their
+    arithmetic, few of many, so that they stay in a cache."""
+    step = max(TOGETHER // max(size, 1), 1)
+    for first in range(0, blocks, step):
+        yield slice(first, min(first + step, blocks))
+
+
+def scaled(scale: Array, dot: Array) -> Array:
+    """float32 scale * dot, rounded once: zeros are +0, and an infinite scale gives NaN."""
+    made = np.where(np.isfinite(scale), scale, NAN.view(np.float32)) * dot
+    made += np.float32(0)
+    return np.asarray(made)
 
 
 def product(w: Weights, x: Codes) -> Array:
     """float32 [rows of x, rows of w]: the bits of the product."""
+    each = w.per_block
+    left, right = lines(x.q, BLOCK // each), w.columns
+    scales = w.scale.T[:, None, :]
     acc = np.zeros((len(x.q), len(w.q)), np.float32)
-    dot = dots(w.q, x.q, BLOCK // w.per_block)
+    # Multiples of the units of both scales; those of a weight's scale times an integer always are, and often exact.
+    add, inside = Fma(acc.shape, gridded(w.units, units(x.scale))), exact(w.units, TWO_DOTS)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        for block in range(x.q.shape[1] // BLOCK):
-            d_x = x.scale[:, block, None]
-            if w.per_block == 1:
-                acc = fma(canonical(w.scale[None, :, block] * d_x), dot[block], acc)
-            else:
-                d_0, d_1 = (w.scale[None, :, 2 * block + half] for half in (0, 1))
-                inner = fma(d_1, dot[2 * block + 1], canonical(d_0 * dot[2 * block]))
-                acc = fma(d_x, inner, acc)
-    return acc
+        for part in slabs(x.q.shape[1] // BLOCK, acc.size):
+            own = slice(each * part.start, each * part.stop)
+            dot, scale = left[own] @ right[own], scales[own]
+            inner = scaled(scale[::each], dot[::each])
+            if each > 1:
+                Fma(inner.shape, True, inside)(scale[1::each], dot[1::each], inner, out=inner)
+            for block, one in zip(range(part.start, part.stop), inner, strict=True):
+                add(x.scale[:, block, None], one, acc, out=acc)
+        return canonical(acc)
 
 
 def swiglu(gate: Array, up: Array) -> Array:
@@ -158,14 +184,9 @@ def values(codes: Codes) -> Array:
         return np.asarray(codes.q.astype(np.float64) * np.repeat(codes.scale.astype(np.float64), BLOCK, axis=1))
 
 
-def weights(w: Weights) -> Array:
-    """float64 [rows, k]: what the blocks stand for, exactly."""
-    return w.q.astype(np.float64) * np.repeat(w.scale.astype(np.float64), BLOCK // w.per_block, axis=1)
-
-
 def product64(w: Weights, x: Array) -> Array:
     """float64 [rows of x, rows of w]: x [rows, k] float64 times the weights."""
-    return np.asarray(x @ weights(w).T)
+    return np.asarray(x @ w.exact.T)
 
 
 def swiglu64(gate: Array, up: Array) -> Array:
@@ -190,7 +211,12 @@ def rounded(gate: Weights, up: Weights, down: Weights, x: Codes) -> Array:
     return product64(down, quantise64(h))
 
 
+def hidden64(gate: Weights, up: Weights, x: Array) -> Array:
+    """float64 [rows, ff]: h of float32 tokens [rows, n], nothing quantised."""
+    tokens = x.astype(np.float64)
+    return swiglu64(product64(gate, tokens), product64(up, tokens))
+
+
 def unrounded(gate: Weights, up: Weights, down: Weights, x: Array) -> Array:
     """float64 [rows, n]: the expert of float32 tokens [rows, n], nothing quantised."""
-    tokens = x.astype(np.float64)
-    return product64(down, swiglu64(product64(gate, tokens), product64(up, tokens)))
+    return product64(down, hidden64(gate, up, x))

@@ -18,6 +18,7 @@ class Reporter:
         self._console = console
         self._total = total
         self._done = 0
+        self._noted: set[str] = set()
         self._bar: Progress | None = None
         if console.is_terminal:
             self._bar = Progress(
@@ -49,6 +50,12 @@ class Reporter:
     def note(self, line: str) -> None:
         """One line above the bar."""
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def once(self, line: str) -> None:
+        """A note, unless it was made before."""
+        if line not in self._noted:
+            self._noted.add(line)
+            self.note(line)
 
     def finished(self, what: str, explain: str) -> None:
         """A case ended; explain: why it did not pass, or empty."""

@@ -6,7 +6,7 @@
 // d = NaN, so that everything computed from it is NaN, and the caller counts it.
 #pragma once
 
-#include "vocabulary.cuh"
+#include "quotient.cuh"
 
 constexpr int kActivationBlock = 32;
 // A row of activations in memory is units of 64 values: 64 codes, the scales of both blocks, 8 bytes that nobody uses.
@@ -24,6 +24,24 @@ DEVICE ActivationScale activation_scale(u32 largest) {
   const float amax = bits_to_float(largest), inverse = __fdiv_rn(127.0f, amax);
   if (float_to_bits(inverse) >= kInfinityBits) return {0.0f, 0.0f, true};   // amax 0 too
   return {inverse, __fdiv_rn(amax, 127.0f), true};
+}
+
+// Those of N blocks, asked for cases once.
+template <int N>
+DEVICE void activation_scales(const u32 (&largest)[N], ActivationScale (&scale)[N]) {
+  bool usual = true;
+#pragma unroll
+  for (int i = 0; i < N; ++i) usual &= usual_operand(bits_to_float(largest[i]));
+  if (usual) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float amax = bits_to_float(largest[i]);
+      scale[i] = {usual_quotient(127.0f, amax), usual_quotient(amax, 127.0f), true};
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) scale[i] = activation_scale(largest[i]);
+  }
 }
 
 DEVICE u32 magnitude_bits(float v) { return float_to_bits(v) & 0x7fffffffu; }

@@ -32,8 +32,10 @@ extern "C" __global__ void __launch_bounds__(kPassThreads)
   const i64 fours = features / 4, item = static_cast<i64>(blockIdx.x) * kPassThreads + threadIdx.x;
   const i64 row = item / fours, feature = item % fours * 4;
   if (row >= rows) return;
-  const float4 gate = load<float4>(product + row * 2 * features + feature);
-  const float4 up = load<float4>(product + row * 2 * features + features + feature);
-  store<float4>(h + row * features + feature,
-                float4{swiglu(gate.x, up.x), swiglu(gate.y, up.y), swiglu(gate.z, up.z), swiglu(gate.w, up.w)});
+  const float4 g = load<float4>(product + row * 2 * features + feature);
+  const float4 u = load<float4>(product + row * 2 * features + features + feature);
+  const float gate[4] = {g.x, g.y, g.z, g.w}, up[4] = {u.x, u.y, u.z, u.w};
+  float made[4];
+  swiglu_all(gate, up, made);
+  store<float4>(h + row * features + feature, float4{made[0], made[1], made[2], made[3]});
 }

@@ -12,7 +12,8 @@ from strata.executors.base import Executor
 from strata.formats import FORMATS
 from strata.kernels.experts import Experts, Geometry, PlacedExperts, Routed, formats_of, place
 from validation.draws import Stream
-from validation.reference.experts import NAN, Codes, Rows
+from validation.reference.experts import Codes, Rows
+from validation.reference.fma import NAN
 
 #: The smallest geometry with a K that is no whole number of steps, and weight rows of several tiles.
 GEOMETRY = Geometry(512, 192)

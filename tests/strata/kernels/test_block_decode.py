@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.executors.base import Executor, ExecutorUnavailable, LaunchError, StrataError, iter_include
-from strata.executors.cuda import CudaExecutor
 from strata.executors.cuda.images import build
 from strata.executors.cuda.nvrtc import load_nvrtc
 from strata.executors.lanes import LanesExecutor
@@ -25,16 +24,6 @@ NAMES = list(FORMATS)
 #: Blocks of a row in sweeps: a row ends and another begins inside of a warp.
 BLOCKS_A_ROW = 3
 HEADER = next(file for file in iter_include() if file.name == "expert_formats.cuh").read_text()
-
-
-@pytest.fixture(scope="module", params=["fast", "checked", "card"])
-def executor(request: pytest.FixtureRequest) -> Executor:
-    if request.param != "card":
-        return LanesExecutor(flavor=request.param)
-    try:
-        return CudaExecutor()
-    except ExecutorUnavailable as error:
-        pytest.skip(str(error))
 
 
 def bits(x: np.ndarray) -> np.ndarray:
@@ -62,28 +51,28 @@ def assert_decoded(executor: Executor, name: str, rows: np.ndarray, first: int =
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_field_at_every_place(name: str, executor: Executor) -> None:
-    assert_decoded(executor, name, as_rows(block_sweeps.all_but_scales(name)), first=2)
+def test_every_field_at_every_place(name: str, every_executor: Executor) -> None:
+    assert_decoded(every_executor, name, as_rows(block_sweeps.all_but_scales(name)), first=2)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_scale(name: str, executor: Executor) -> None:
+def test_every_scale(name: str, every_executor: Executor) -> None:
     """All 65,536 of them; on checked lanes one in 17, which has every exponent and every low bit."""
-    blocks = block_sweeps.every_scale(name, "d")[:: 17 if getattr(executor, "flavor", "") == "checked" else 1]
-    got = block_decode.decode(executor, name, blocks, scales_only=True)
+    blocks = block_sweeps.every_scale(name, "d")[:: 17 if getattr(every_executor, "flavor", "") == "checked" else 1]
+    got = block_decode.decode(every_executor, name, blocks, scales_only=True)
     assert np.array_equal(bits(got.scales), bits(FORMATS[name].parts(blocks).scales))
 
 
-def test_every_scale_of_the_offsets(executor: Executor) -> None:
-    assert_decoded(executor, "q5_k", as_rows(block_sweeps.every_scale("q5_k", "dmin")[::67]))
+def test_every_scale_of_the_offsets(every_executor: Executor) -> None:
+    assert_decoded(every_executor, "q5_k", as_rows(block_sweeps.every_scale("q5_k", "dmin")[::67]))
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("first", range(0, 16, 2))
-def test_rows_at_every_alignment(name: str, first: int, executor: Executor) -> None:
+def test_rows_at_every_alignment(name: str, first: int, every_executor: Executor) -> None:
     """Of the first row by `first`, of the others by rows and gaps that are no multiples of 4."""
     raw = Stream.of(first, "alignments", name).octets((5, FORMATS[name].nbytes * 2))
-    assert_decoded(executor, name, np.ascontiguousarray(raw), first=first, gap=2 * (first // 2 % 3))
+    assert_decoded(every_executor, name, np.ascontiguousarray(raw), first=first, gap=2 * (first // 2 % 3))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -19,7 +19,8 @@ from strata.kernels.paths import Path
 from tests.strata.kernels.expert_data import Data, assert_bits, bits, draw, expected, placed
 from validation.draws import Stream
 from validation.reference import expert_mmq as reference
-from validation.reference.experts import NAN, Rows, Weights
+from validation.reference.experts import Rows, Weights
+from validation.reference.fma import NAN
 from validation.verdict import identical
 
 TIERS = ("sm75", "sm80")

@@ -1,4 +1,5 @@
-"""The drivers that the contract is tested on: the fake, the real one over a stand-in, and the real one on a card."""
+"""Kinds of caches, and the drivers that the contract is tested on: the fake, the real one over a stand-in, and the real
+one on a card."""
 
 from __future__ import annotations
 
@@ -14,6 +15,12 @@ from strata.memory.real import RealDriver
 from tests.strata.memory.stub_cuda import StubBindings
 
 GRANULARITY = 4096
+
+
+@pytest.fixture(scope="session", params=["uniform", "sized"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Of a cache's slots, as `caches.small_cache` takes it: each in turn."""
+    return str(request.param)
 
 
 @pytest.fixture(params=["fake", "stub", "card"])

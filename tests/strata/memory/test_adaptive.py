@@ -76,7 +76,6 @@ def hot(tier: AdaptiveTier) -> tuple[int, int]:
     return incoming, cold
 
 
-@pytest.mark.parametrize("kind", ["uniform", "sized"])
 def test_a_swap_demotes_uploads_copies_and_lands_before_the_next_window(kind: str) -> None:
     cache, driver = small_cache(kind)
     tier = AdaptiveTier(cache)
@@ -227,7 +226,6 @@ def test_the_hottest_miss_of_a_layer() -> None:
     assert tier.hottest_miss(1) == MISS
 
 
-@pytest.mark.parametrize("kind", ["uniform", "sized"])
 def test_a_queued_window_reads_what_was_there_when_it_was_queued(kind: str) -> None:
     """Its table and its slots, whatever swaps begin and land before it runs."""
     cache, driver = small_cache(kind)

@@ -28,14 +28,11 @@ from tests.strata.memory.caches import (
     watch,
 )
 
-KINDS = ("uniform", "sized")
-
 
 def experts() -> list[tuple[int, int]]:
     return [GEOMETRY.expert(row) for row in range(GEOMETRY.rows)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_cache_is_filled_hottest_first(kind: str) -> None:
     cache, driver = small_cache(kind)
     assert cache.residency.resident() == [(PROFILE[slot], slot) for slot in range(len(cache.slots))]
@@ -76,7 +73,6 @@ def test_an_expert_the_host_does_not_hold_is_not_filled() -> None:
     assert_sound(cache, driver)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_every_expert_reads_the_same_resident_or_not(kind: str) -> None:
     cache, _ = small_cache(kind)
     hits = 0
@@ -118,7 +114,6 @@ def test_finding_makes_no_driver_call() -> None:
     assert driver.log == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_admission_takes_a_free_slot_and_never_evicts(kind: str) -> None:
     cache, driver = small_cache(kind)
     missing = [row for row in range(GEOMETRY.rows) if cache.residency.slot(row) == MISS]

@@ -415,3 +415,13 @@ def test_every_call_of_a_change_of_phase_may_fail() -> None:
     print(len(calls), outcomes)
     assert sum(outcomes.values()) == 2 * len(calls)
     assert min(outcomes.values()) > 0
+
+
+@pytest.mark.parametrize("fresh", [10, 5000])
+def test_a_path_that_owns_its_buffers_is_refused_with_nothing_changed(fresh: int) -> None:
+    made = alias_engine()
+    made.alias.path.borrows = False
+    with pytest.raises(Refused, match="owns its buffers"):
+        made.alias.enter(fresh)
+    assert not made.alias.tail.out
+    assert_decoding(made)

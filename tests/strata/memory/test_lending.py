@@ -26,8 +26,6 @@ from tests.strata.memory.caches import (
     watch,
 )
 
-KINDS = ("uniform", "sized")
-
 
 def lending(kind: str = "sized", verify_all: bool = False) -> tuple[Lending, FakeDriver]:
     cache, driver = small_cache(kind)
@@ -39,7 +37,6 @@ def is_slot(cache: ExpertCache, call: Call) -> bool:
     return call.name == "copy_in" and call.args[0] != cache.residency.address
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_lend_demotes_and_uploads_then_waits_then_unmaps_from_the_last_piece_down(kind: str) -> None:
     one, driver = lending(kind)
     lies = watch(driver, one.cache)
@@ -54,7 +51,6 @@ def test_lend_demotes_and_uploads_then_waits_then_unmaps_from_the_last_piece_dow
     assert lies == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("verify_all", [False, True])
 def test_reclaim_maps_fills_waits_verifies_then_promotes_and_uploads(kind: str, verify_all: bool) -> None:
     one, driver = lending(kind, verify_all)
@@ -99,7 +95,6 @@ def test_the_sample_has_the_slots_at_every_boundary_of_the_loan_and_not_of_what_
     assert len(boundaries) == 9
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_every_expert_reads_the_same_before_during_and_after(kind: str) -> None:
     one, _ = lending(kind)
 

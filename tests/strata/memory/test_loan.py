@@ -24,15 +24,12 @@ from strata.memory.slots import sized_slots, uniform_slots
 from tests.strata.memory.caches import GEOMETRY, small_cache
 from tests.strata.memory.tiny_engine import TinyShape, unsound
 
-KINDS = pytest.mark.parametrize("kind", ["uniform", "sized"])
-
 
 def loan(kind: str = "sized") -> tuple[TailLoan, ExpertCache, FakeDriver]:
     cache, driver = small_cache(kind)
     return TailLoan(cache), cache, driver
 
 
-@KINDS
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_a_region(kind: str, data: st.DataObject) -> None:
@@ -53,7 +50,6 @@ def test_a_region(kind: str, data: st.DataObject) -> None:
     assert region.nbytes == end - off[region.first] >= nbytes
 
 
-@KINDS
 def test_lend_and_refill(kind: str) -> None:
     """The answer before is the answer after: every row names the slot it named, with its bytes."""
     tail, cache, driver = loan(kind)
@@ -110,7 +106,6 @@ def wrong_reads(cache: ExpertCache, driver: FakeDriver) -> list[int]:
     return found
 
 
-@KINDS
 def test_a_window_reads_its_experts_although_a_prompt_with_the_same_layout_follows(kind: str) -> None:
     """The second time as well: the addresses were those of experts in between."""
     tail, cache, driver = loan(kind)
@@ -234,7 +229,6 @@ def test_below_a_loan_to_another_process() -> None:
     assert unsound(cache, driver) == []
 
 
-@pytest.mark.parametrize("kind", ["uniform", "sized"])
 def test_the_chunk_while_memory_is_lent_away(kind: str) -> None:
     """What LEND answers is what the prompt path then gets: its workspace fits below the loan, behind 128 slots."""
     geometry = ExpertGeometry(2, 120, (14_002, 15_150))

@@ -19,7 +19,8 @@ from strata.memory.geometry import ExpertGeometry
 from strata.memory.growth import Growth
 from strata.memory.head import Head, HeadAlias, HeadPhase
 from strata.memory.loan import TailLoan
-from strata.memory.plan import GRANULARITY, SYSTEM, Asked, Card, MemoryPlan, memory_plan
+from strata.memory.plan import SYSTEM, MemoryPlan, memory_plan
+from strata.memory.plan_asked import GRANULARITY, Asked, Card
 from strata.memory.prompt_path import PromptPath
 from strata.memory.shapes import GiB, MiB, ModelShape
 from strata.memory.slots import uniform_slots

@@ -27,7 +27,6 @@ from tests.strata.memory.caches import (
 )
 
 
-@pytest.mark.parametrize("kind", ["uniform", "sized"])
 def test_a_cache_shrinks_and_grows_back_to_what_it_was(kind: str) -> None:
     cache, driver = small_cache(kind)
     lies = watch(driver, cache)

@@ -7,11 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from strata.kernels.paths import PATHS
+from validation import expert_case, runner
+from validation.attention_case import Memo
+from validation.bounds import published_experts
 from validation.controls.stand_in import StubExecutor
 from validation.experts import checks, expected, stand_in
-from validation.experts.arithmetic import FUSED
+from validation.experts.arithmetic import FUSED, MMQ
 from validation.experts.case import ExpertCase
 from validation.experts.inputs import build
+from validation.settings import Settings
+from validation.verdict import Verdict
 
 
 @pytest.mark.parametrize("recipe", ["experts_decades", "experts_broken"])
@@ -30,3 +36,31 @@ def test_what_is_lost_is_asked_of_sampled_cases_too(recipe: str) -> None:
     assert refused((x, h, out)) == []
     assert refused((x, h + 1, out)) == ["lost h"]
     assert refused((x, h, out + 1)) == ["lost out"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "tokens", "asked"),
+    [
+        ("experts_plain", 256, True),
+        ("experts_edges", 577, True),
+        ("experts_plain", 255, False),
+        ("experts_tiny", 256, False),
+        ("experts_extremes", 256, False),
+        ("experts:extremes:edges:tiny", 320, False),
+    ],
+)
+def test_published_limits_are_asked_of_data_like_the_published(recipe: str, tokens: int, asked: bool) -> None:
+    assert checks.as_published(ExpertCase(recipe, 1, tokens, 8, 1, 256, 64)) is asked
+
+
+def test_tiny_tokens_of_a_published_size_pass() -> None:
+    """Where h falls below float32 a sound path gives zeros, and is as far off as its row is large."""
+    case = ExpertCase("experts:plain:one:tiny", 2, 256, 2, 1, 256, 64)
+    kernels = {"expert_fused": stand_in.kernel(), "expert_mmq": stand_in.kernel(arithmetic=MMQ)}
+    path = PATHS["expert_fused/iq3_s/iq4_nl/sm80"]
+    found = expert_case.run(case, path, StubExecutor(), Settings(), Memo(), kernels)
+    assert runner.settle(found.checks) is Verdict.EXACT, [check for check in found.checks if not check.verdict.passes]
+    worst = found.figures["new_worst_row_to_rounded"]
+    assert worst is not None
+    assert worst > published_experts.WORST_ROW_TO_ROUNDED  # so that the limit would refuse it
+    assert not any(check.name.startswith("published") for check in found.checks)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
+from strata.formats import FORMATS
 from strata.kernels.paths import EXPERT_MODES
 from validation.experts import blobs, inputs, promises, routing
 from validation.experts.case import ExpertCase
@@ -41,6 +42,33 @@ def test_every_recipe_keeps_its_promises(recipe: str, seed: int, mode: str) -> N
     assert np.array_equal(made.blobs, again.blobs)
 
 
+@pytest.mark.parametrize("recipe", ["experts_zeros", "experts_tiny"])
+@pytest.mark.parametrize("tokens", [1, 2, 3])
+def test_few_tokens_have_both_sides_too(recipe: str, tokens: int) -> None:
+    """Of 40 single tokens of eight blocks chance would leave a side out in one or two."""
+    for seed in range(40):
+        case = ExpertCase(recipe, seed, tokens, 2, 1, 256, 64)
+        check = promises.kept(case, inputs.build(case, "iq3_s/q2_0"))
+        assert check.verdict is Verdict.EXACT, f"{case.text()}: {check.reason}"
+
+
+@pytest.mark.parametrize("mode", EXPERT_MODES)
+def test_scales_that_are_subnormal_span_decades_too(mode: str) -> None:
+    """The smallest scales of IQ4_XS are, which their exponent field does not tell; here one expert has them all."""
+    case = ExpertCase("experts_decades", 4, 2, 1, 1, 256, 64)
+    check = promises.kept(case, inputs.build(case, mode))
+    assert check.verdict is Verdict.EXACT, check.reason
+
+
+def _narrow(made: Inputs) -> Inputs:
+    """Scales of one binade, with both signs."""
+    form = FORMATS[made.gate_up]
+    blocks = made.blobs[:, : 2 * made.ff * form.row_bytes(made.n)].reshape(-1, form.nbytes).copy()
+    blocks[:, 1] = blocks[:, 1] & 0x80 | 0x2C
+    gate_up = blocks.reshape(len(made.blobs), -1)
+    return replace(made, blobs=np.concatenate([gate_up, made.blobs[:, gate_up.shape[1] :]], axis=1))
+
+
 def _same(made: Inputs) -> Inputs:
     return replace(made, blobs=np.repeat(made.blobs[:1], len(made.blobs), axis=0))
 
@@ -54,6 +82,7 @@ BROKEN = [
     ("experts_plain", lambda made: replace(made, ids=made.ids * 0 + 6), "the last experts unused"),
     ("experts_decades", _one, "distinct ids"),
     ("experts_decades", lambda made: replace(made, x=np.abs(made.x)), "values of both signs"),
+    ("experts_decades", _narrow, "scales over decades"),
     ("experts_stray", _one, "some stray ids"),
     ("experts_nobody", _one, "no id of an expert"),
     ("experts_one", lambda made: replace(made, ids=made.ids + np.arange(3, dtype=np.int32)), "one expert"),

@@ -16,7 +16,7 @@ from strata.memory.arena import Arena
 from strata.memory.cache import ExpertCache
 from strata.memory.driver import Code, Driver, DriverError
 from strata.memory.errors import Fatal
-from strata.memory.fake import MAKERS
+from strata.memory.fake_calls import MAKERS
 from strata.memory.fault_plan import Meanwhile
 from validation.memory.exhaustive import CODES, Trial, attempt, calls, examine, plan, trials
 from validation.memory.faults_command import FEW

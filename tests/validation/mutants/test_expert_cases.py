@@ -15,7 +15,7 @@ MODE = "iq2_s/q2_0"
 
 def test_every_recipe_comes_up_and_keeps_its_promise() -> None:
     made = expert_cases.cases(1)
-    assert [case.recipe for case in made] == list(RECIPES)
+    assert [case.recipe for case in made[:-1]] == list(RECIPES)
     for case in made:
         check = promises.kept(case, inputs.build(case, MODE))
         assert check.verdict is Verdict.EXACT, check.reason
@@ -30,11 +30,16 @@ def test_one_case_has_more_experts_than_lanes_and_more_pairs_than_threads() -> N
     assert any(case.experts > 32 and case.pairs > MAX_EXPERTS for case in expert_cases.cases(1))
 
 
+def test_one_case_has_more_groups_in_k_than_a_warp_has_lanes() -> None:
+    """A warp of the decode kernel takes a group of 32 a lane, and goes round again."""
+    assert any(case.n > 32 * 32 for case in expert_cases.cases(1))
+
+
 def test_the_path_runs_alone_and_likely_killers_go_first() -> None:
     path = PATHS[f"expert_fused/{MODE}/sm75"]
     jobs = quick.jobs_of(path.name, ["experts_ties", "experts_stray"], 1)
     assert [job.case.recipe for job in jobs[:2]] == ["experts_ties", "experts_stray"]
-    assert len(jobs) == len(RECIPES)
+    assert len(jobs) == len(RECIPES) + 1
     assert {job.path.baseline for job in jobs} == {None}
     assert {job.path.name for job in jobs} == {path.name}
     assert {job.flavor for job in jobs} == {"checked"}

@@ -90,11 +90,22 @@ def test_samples_rotate_through_all(total: int, count: int, turn: int) -> None:
     assert sorted(name for some in seen for name in some) == sorted(names)
 
 
-def test_a_sample_is_of_mutants_that_the_matrix_holds(tmp_path: Path) -> None:
-    document = tmp_path / "mutants.md"
-    document.write_text("| mutant | a |\n| --- | --- |\n| one-fault | * |\n| another | * |\n")
-    assert command.judged(["new", "another", "one-fault"], document) == ["another", "one-fault"]
-    assert command.judged(["new"], document) == ["new"]
-    assert command.judged(["new"], tmp_path / "absent.md") == ["new"]
-    named = command.judged(list(table()))
-    assert 100 <= len(named) < len(table())
+def test_a_sample_is_of_mutants_that_the_matrix_holds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And `--missing` takes the others."""
+    monkeypatch.setattr(command.published, "with_row", lambda *_: frozenset(NAMES[5:9]))
+    assert command.main(["--list", "--sample", "9"]) == 0
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == NAMES[5:9]
+    assert command.main(["--list", "--missing", *NAMES[3:7]]) == 0
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == NAMES[3:5]
+
+
+def test_rows_are_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Outcome] = []
+    monkeypatch.setattr(command, "outcome", lambda mutant, executor: Outcome(mutant.name, "killed", KILL))
+    monkeypatch.setattr(command.published, "publish", lambda outcomes, known: seen.extend(outcomes))
+    assert command.main([*NAMES[:2]]) == 0
+    assert not seen
+    assert command.main([*NAMES[:2], "--publish"]) == 0
+    assert [one.name for one in seen] == NAMES[:2]

@@ -41,8 +41,11 @@ def test_healthy_kernels_pass(name: str) -> None:
     assert said["allclose_passes"]
 
 
-def test_a_healthy_expert_kernel_passes_the_limits_on_rows() -> None:
-    said = usual.run(PATHS["expert_decode/iq3_xxs/iq4_nl/simt"], open_executor("lanes", flavor="checked"), 1)
+@pytest.mark.parametrize("name", ["expert_mmq/iq3_xxs/iq4_nl/sm75", "expert_decode/iq3_s/q2_0/simt"])
+def test_healthy_expert_kernels_pass_what_they_are_held_to(name: str) -> None:
+    """Cut integer scales of IQ3_S exceed the limits on rows (docs/experts.md): that kernel is not held to them."""
+    said = usual.run(PATHS[name], open_executor("lanes", flavor="checked"), 1)
     assert said["nmse_passes"]
-    assert said["rows_passes"]
+    assert ("rows_passes" in said) == (PATHS[name].operation in usual_experts.LIMITED)
+    assert said.get("rows_passes", True)
     assert "allclose_passes" not in said

@@ -48,3 +48,12 @@ def test_bits_are_those_of_a_walk_in_rank_order() -> None:
             for r in range(5):
                 s = fma(weights[t, r], rows[t, r, c], s)
             assert fma(share, shared[t, c], s) == got[t, c]
+
+
+def test_infinities_of_both_signs_stay() -> None:
+    """A sum that leaves the range of float32, an infinite row, and what goes on from there."""
+    huge = np.float32(3e38)  # twice of it overflows
+    rows = np.array([[huge, 1], [-huge, 1], [np.inf, 1], [-np.inf, 1], [-huge, huge], [-np.inf, np.inf]], np.float32)
+    got = reference.combine_bits(rows[:, :, None], np.full((6, 2), 2, np.float32))[:, 0]
+    assert got[:5].tolist() == [np.inf, -np.inf, np.inf, -np.inf, -np.inf]
+    assert np.isnan(got[5])

@@ -9,70 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.validation.reference.rounding import rounded
 from validation.draws import Stream
 from validation.experts import inputs
 from validation.experts.case import ExpertCase
 from validation.reference import experts
 from validation.reference.experts import BLOCK, LARGEST, Codes, Weights
+from validation.reference.fma import NAN
 
 BITS = st.integers(0, (1 << 32) - 1)
-
-
-def single(bits: int) -> np.float32:
-    return np.float32(np.array([bits], np.uint32).view(np.float32)[0])
-
-
-def rounded(exact: Fraction) -> np.float32:
-    """A fraction as float32, to nearest even, by integers alone."""
-    size = abs(exact)
-    if size == 0:
-        return np.float32(0)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    exponent -= Fraction(2) ** exponent > size
-    step = max(exponent - 23, -149)
-    scaled = size / Fraction(2) ** step
-    whole, rest = divmod(scaled.numerator, scaled.denominator)
-    twice = 2 * rest
-    whole += twice > scaled.denominator or (twice == scaled.denominator and whole % 2)
-    value = Fraction(whole) * Fraction(2) ** step
-    out = np.float32(np.inf) if value >= Fraction(2) ** 128 else np.float32(float(value))
-    return np.float32(-out) if exact < 0 else out
-
-
-def one_fma(a: np.float32, b: np.float32, c: np.float32) -> np.float32:
-    return np.float32(experts.fma(np.array([a]), np.array([b]), np.array([c]))[0])
-
-
-@settings(max_examples=400)
-@given(BITS, BITS, BITS)
-def test_fma_is_rounded_once(a: int, b: int, c: int) -> None:
-    x, y, z = single(a), single(b), single(c)
-    got = one_fma(x, y, z)
-    if not all(np.isfinite(v) for v in (x, y, z)):
-        with np.errstate(all="ignore"):
-            assert np.isnan(got) == np.isnan(np.float64(x) * np.float64(y) + np.float64(z))
-        return
-    want = rounded(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)))
-    assert got == want
-    assert not np.isnan(got)
-
-
-@settings(max_examples=300)
-@given(st.integers(1 << 23, (1 << 24) - 1), st.integers(-516_128, 516_128), st.integers(0, 60), BITS)
-def test_fma_beside_halves(scale: int, dot: int, shift: int, low: int) -> None:
-    """Sums that lie on or just beside the middle of two float32: where a second rounding would go wrong."""
-    p = np.float32(scale)
-    product = Fraction(scale) * dot
-    step = Fraction(2) ** (shift - 30)
-    c = rounded(-product + step * (2 * (low % 1024) + 1))
-    got = one_fma(p, np.float32(dot), c)
-    assert got == rounded(product + Fraction(float(c)))
-
-
-def test_nans_of_sums_have_the_bits_of_a_card() -> None:
-    inf, one = np.array([np.inf], np.float32), np.ones(1, np.float32)
-    for a, b, c in ((inf, one, -inf), (inf, 0 * one, one), (one, one, np.array([-np.nan], np.float32))):
-        assert experts.fma(a, b, c).view(np.uint32)[0] == experts.NAN
 
 
 @settings(max_examples=200)
@@ -83,7 +28,7 @@ def test_codes_follow_their_definition(bits: list[int]) -> None:
     if not np.isfinite(x).all():
         assert got.lost == 1
         assert not got.q.any()
-        assert got.scale.view(np.uint32)[0, 0] == experts.NAN
+        assert got.scale.view(np.uint32)[0, 0] == NAN
         return
     assert got.lost == 0
     amax = max(abs(Fraction(float(v))) for v in x[0])
@@ -123,14 +68,20 @@ def test_a_product_is_what_fractions_say(per_block: int, seed: int) -> None:
                     at = slice(block * BLOCK + half * width, block * BLOCK + (half + 1) * width)
                     dot = int(w.q[row, at].astype(int) @ x.q[token, at].astype(int))
                     parts.append((Fraction(float(w.scale[row, block * per_block + half])), dot))
-                if per_block == 1:
-                    p = rounded(parts[0][0] * d_x)
-                    acc = rounded(Fraction(float(p)) * parts[0][1] + Fraction(float(acc)))
-                else:
-                    first = rounded(parts[0][0] * parts[0][1])
-                    inner = rounded(parts[1][0] * parts[1][1] + Fraction(float(first)))
-                    acc = rounded(d_x * Fraction(float(inner)) + Fraction(float(acc)))
+                inner = rounded(parts[0][0] * parts[0][1])
+                for scale, dot in parts[1:]:
+                    inner = rounded(scale * dot + Fraction(float(inner)))
+                acc = rounded(d_x * Fraction(float(inner)) + Fraction(float(acc)))
             assert got[token, row] == acc
+
+
+def test_a_scaled_dot_of_zero_is_positive_and_an_infinite_scale_gives_nan() -> None:
+    scale = np.array([-2.0, 2.0, 0.0, -0.0, np.inf, -np.inf, np.nan, -2.0], np.float32)
+    dot = np.array([0, -0.0, -3, 3, 5, 0, 5, 3], np.float32)
+    zeros, lost = experts.scaled(scale, dot)[:4], experts.scaled(scale, dot)[4:7]
+    assert (zeros.view(np.uint32) == 0).all()
+    assert (lost.view(np.uint32) == NAN).all()
+    assert experts.scaled(scale, dot)[7] == -6
 
 
 def test_swiglu_s_ends() -> None:
@@ -140,7 +91,7 @@ def test_swiglu_s_ends() -> None:
     assert out[2] == 400
     assert out[3] == 0
     assert np.isinf(out[4])
-    assert (out[5:7].view(np.uint32) == experts.NAN).all()
+    assert (out[5:7].view(np.uint32) == NAN).all()
     assert abs(float(out[7]) - 2 / (1 + np.exp(-1.0))) < np.spacing(np.float32(2))
 
 
@@ -155,13 +106,6 @@ def test_the_rounded_model_is_the_exact_one_but_for_roundings() -> None:
     size = np.abs(near).max(axis=1, keepdims=True)
     assert (np.abs(bits - near) / size).max() < 1 / LARGEST**2
     assert (np.abs(far - near) / size).max() > 1 / LARGEST**2
-
-
-def test_a_sum_that_float64_rounds_to_half_way_is_rounded_once() -> None:
-    """1 + 2**-23 + 2**-24 - 2**-70 is below the middle of two float32; in float64 it is the middle, and would go up."""
-    c = np.float32(1 + 2.0**-23)
-    got = experts.fma(np.array([c]), np.array([(1 - 2.0**-23) * 2.0**-24], np.float32), np.array([c]))
-    assert got[0] == c
 
 
 def test_ties_go_to_even() -> None:

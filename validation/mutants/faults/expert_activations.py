@@ -40,10 +40,20 @@ def _swiglu(
 
 
 #: Half precision is no part of these headers.
-_HALF = (Edit(ACTIVATION, '#include "vocabulary.cuh"', '#include "ptx.cuh"'),)
+_HALF = (Edit(ACTIVATION, '#include "quotient.cuh"', '#include "quotient.cuh"\n#include "ptx.cuh"'),)
 _SWIGLU_HALF = (Edit(SWIGLU, '#include "exp2.cuh"', '#include "exp2.cuh"\n#include "ptx.cuh"'),)
 _CODE = "__float2int_rn(__fmul_rn(v, scale.inverse))"
 _D = "return {inverse, __fdiv_rn(amax, 127.0f), true};"
+#: Nearly every block goes this way, and those near the ends of the range the other.
+_USUAL = "scale[i] = {usual_quotient(127.0f, amax), usual_quotient(amax, 127.0f), true};"
+
+
+def _usual(inverse: str, d: str) -> tuple[Edit, ...]:
+    """The same fault in the usual way."""
+    made = f"const float inverse = __fdiv_rn(127.0f, amax); scale[i] = {{{inverse}, {d}, true}};"
+    return (Edit(ACTIVATION, _USUAL, made),)
+
+
 _H = "__fmul_rn(__fdiv_rn(gate, __fadd_rn(1.0f, e)), up)"
 _NO_NUMBER = "return {0.0f, bits_to_float(kNotANumber), false};"
 
@@ -69,6 +79,7 @@ _QUANTISE = (
         "return {inverse, __fdiv_rn(1.0f, inverse), true};",
         "d is 1 / inverse, not amax / 127: a bit off.",
         "experts_decades",
+        also=_usual("inverse", "__fdiv_rn(1.0f, inverse)"),
     ),
     _quantise(
         "d-by-multiplication",
@@ -76,25 +87,28 @@ _QUANTISE = (
         "return {inverse, __fmul_rn(amax, 1.0f / 127.0f), true};",
         "d is amax times the reciprocal of 127: a bit off.",
         "experts_decades",
+        also=_usual("inverse", "__fmul_rn(amax, 1.0f / 127.0f)"),
     ),
     _quantise(
         "d-in-half",
         _D,
         "return {inverse, half_value(half_bits(__fdiv_rn(amax, 127.0f))), true};",
         "Scales of activations are rounded to half precision.",
-        also=_HALF,
+        also=(*_HALF, *_usual("inverse", "half_value(half_bits(__fdiv_rn(amax, 127.0f)))")),
     ),
     _quantise(
         "largest-128",
         "inverse = __fdiv_rn(127.0f, amax);",
         "inverse = __fdiv_rn(128.0f, amax);",
         "The largest code is 128, which is -128.",
+        also=_usual("__fdiv_rn(128.0f, amax)", "__fdiv_rn(amax, 127.0f)"),
     ),
     _quantise(
         "minus-128",
         _D,
         "return {-inverse, __fdiv_rn(-amax, 127.0f), true};",
         "Codes and scales have the other sign, as in a signed convention: the same values, other codes.",
+        also=_usual("-inverse", "__fdiv_rn(-amax, 127.0f)"),
     ),
     _quantise(
         "positive-alone",
@@ -243,6 +257,84 @@ _SWIGLU = (
         also=_SWIGLU_HALF,
     ),
 )
+_QUOTIENT, _LOW, _HIGH = "strata/kernels/include/quotient.cuh", "kUsualLow = 0x0d800000u", "kUsualHigh = 0x71800000u"
+_ALL = "h[i] = __fmul_rn(usual_quotient(gate[i], __fadd_rn(1.0f, e)), up[i]);"
+
+
+def _all(name: str, old: str, new: str, why: str, *recipes: str) -> Mutant:
+    """Of the fused product, which asks for special cases once for several values."""
+    return Mutant(f"swiglu-all-{name}", SWIGLU, old, new, why, FUSED, recipes or ("experts_plain",))
+
+
+_USUALLY = (
+    _quantise(
+        "first-asked",
+        "usual_operand(bits_to_float(largest[i]))",
+        "usual_operand(bits_to_float(largest[0]))",
+        "Only the first of several blocks is asked for special cases.",
+        "experts_broken",
+    ),
+    Mutant(
+        "quotient-tiny-is-usual",
+        _QUOTIENT,
+        _LOW,
+        "kUsualLow = 1",
+        "Blocks whose reciprocal overflows are computed with as others are.",
+        FUSED,
+        ("experts_tiny",),
+    ),
+    Mutant(
+        "quotient-infinity-is-usual",
+        _QUOTIENT,
+        _HIGH,
+        "kUsualHigh = 0x7f800000u",
+        "Blocks with an infinity are computed with as others are.",
+        FUSED,
+        ("experts_broken",),
+    ),
+    Mutant(
+        "quotient-nan-is-usual",
+        _QUOTIENT,
+        _HIGH,
+        "kUsualHigh = 0x7fffffffu",
+        "Blocks that are not finite are computed with as others are.",
+        FUSED,
+        ("experts_broken",),
+    ),
+    _all(
+        "not-negated",
+        "__fmul_rn(gate[i], bits_to_float(kMinusLog2E))",
+        "__fmul_rn(gate[i], bits_to_float(kMinusLog2E ^ 0x80000000u))",
+        "1 + e^gate, not 1 + e^-gate.",
+    ),
+    _all(
+        "up-first",
+        _ALL,
+        "h[i] = usual_quotient(__fmul_rn(gate[i], up[i]), __fadd_rn(1.0f, e));",
+        "gate times up is divided, in place of the quotient multiplied: another rounding.",
+    ),
+    _all("up-of-neighbour", _ALL, _ALL.replace("up[i]", "up[i ^ 1]"), "up is that of the neighbouring pair."),
+    _all(
+        "reciprocal",
+        _ALL,
+        "h[i] = __fmul_rn(__fmul_rn(gate[i], usual_quotient(1.0f, __fadd_rn(1.0f, e))), up[i]);",
+        "gate is multiplied by a reciprocal: another rounding.",
+    ),
+    _all(
+        "rare-of-first",
+        "h[i] = swiglu(gate[i], up[i]);",
+        "h[i] = swiglu(gate[0], up[i]);",
+        "Where a gate is far from 1 its neighbours take that of the first.",
+        "experts_extremes",
+    ),
+    _all(
+        "rare-lost",
+        "h[i] = swiglu(gate[i], up[i]);",
+        "h[i] = 0.0f;",
+        "Where a gate is far from 1 it and its neighbours become zeros.",
+        "experts_extremes",
+    ),
+)
 
 
 _INT8 = (
@@ -304,4 +396,4 @@ _INT8 = (
 
 
 def mutants() -> Iterator[Mutant]:
-    yield from (*_QUANTISE, *_SWIGLU, *_INT8)
+    yield from (*_QUANTISE, *_SWIGLU, *_USUALLY, *_INT8)

@@ -1,4 +1,5 @@
-"""Mutants of the fused product: fragments from blocks, stages, sums, SwiGLU's results on their way, rows of down."""
+"""Mutants of the fused product: fragments from blocks, stages, SwiGLU's results on their way, rows of down. Its sums are those
+of `expert_sums`."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ from collections.abc import Iterator
 
 from validation.mutants.mutant import ROOT, Edit, Mutant, removals
 
-FUSED = "strata/kernels/expert_fused.cu"
-FRAGMENTS = "strata/kernels/include/expert_fragments.cuh"
+KERNELS = "strata/kernels"
+FUSED = f"{KERNELS}/expert_fused.cu"
+FRAGMENTS = f"{KERNELS}/include/expert_fragments.cuh"
 
 
 def _path(mode: str, tier: str = "sm75") -> str:
@@ -19,43 +21,63 @@ ONE, TWO = _path("iq3_xxs/iq4_nl"), _path("iq2_xs/q2_0", "sm80")
 IQ3_S, IQ4_XS, IQ2_XXS, IQ2_S = (_path(f"{name}/q2_0") for name in ("iq3_s", "iq4_xs", "iq2_xxs", "iq2_s"))
 
 
+def _sources() -> tuple[str, ...]:
+    """The kernel and the headers that are its own."""
+    headers = sorted(file.name for file in (ROOT / KERNELS / "include").glob("expert_*.cuh"))
+    return (FUSED, *(f"{KERNELS}/include/{name}" for name in headers if name != "expert_formats.cuh"))
+
+
+def source_of(text: str) -> str:
+    """Which of the kernel's sources has `text`; the kernel itself when none has, for a test to say so."""
+    return next((name for name in _sources() if text in (ROOT / name).read_text()), FUSED)
+
+
+def edit(old: str, new: str) -> Edit:
+    return Edit(source_of(old), old, new)
+
+
 def _fault(name: str, old: str, new: str, why: str, *recipes: str, path: str = ONE) -> Mutant:
-    return Mutant(f"fused-{name}", FUSED, old, new, why, path, recipes or ("experts_plain",))
+    return Mutant(f"fused-{name}", source_of(old), old, new, why, path, recipes or ("experts_plain",))
+
+
+def _tested(name: str, old: str, new: str, why: str, tests: tuple[str, ...]) -> Mutant:
+    return Mutant(f"fused-{name}", source_of(old), old, new, why, tests=tests)
 
 
 def _fragment(name: str, old: str, new: str, why: str, path: str, *recipes: str) -> Mutant:
     return Mutant(f"fragment-{name}", FRAGMENTS, old, new, why, path, recipes or ("experts_plain",))
 
 
+#: Block scales and sums of down that are infinite, which no recipe draws.
+INFINITE = ("tests/strata/kernels/test_expert_infinities.py",)
 #: Rows that lie beyond 32 bits, which no case has.
 _OFFSETS = ("tests/strata/kernels/test_expert_offsets.py",)
-_SUM = "acc[m][first + j][e] = __fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e]);"
 
 _FUSED = (
     _fault(
         "expert-of-first-tile",
-        "const int expert = load(tiles + 2 * tile),",
-        "const int expert = load(tiles + 2 * first_tile),",
+        "expert = load(tiles + 2 * tile), first =",
+        "expert = load(tiles), first =",
         "Every tile of a launch takes the weights of the first tile's expert.",
         "experts_decades",
     ),
     _fault(
         "column-past-end",
-        "const int left = load(offsets + expert + 1) - first, columns = left < COLUMNS ? left : COLUMNS;",
-        "const int left = load(offsets + expert + 1) - first + 1, columns = left < COLUMNS ? left : COLUMNS;",
+        "rows = load(offsets + expert + 1) - first;",
+        "rows = load(offsets + expert + 1) - first + 1;",
         "The row behind a group belongs to it: another expert's, or none.",
         "experts_edges",
     ),
     _fault(
         "last-column-missing",
-        "const int left = load(offsets + expert + 1) - first, columns",
-        "const int left = load(offsets + expert + 1) - first - (load(offsets + expert + 1) - first > 1), columns",
+        "rows = load(offsets + expert + 1) - first;",
+        "rows = load(offsets + expert + 1) - first - (load(offsets + expert + 1) - first > 1);",
         "The last row of a group is not computed.",
         "experts_edges",
     ),
     _fault(
         "columns-not-cut",
-        "columns = left < COLUMNS ? left : COLUMNS;",
+        "columns = next.rows < COLUMNS ? next.rows : COLUMNS;",
         "columns = COLUMNS;",
         "Every tile has all its columns, whoever's rows they are.",
     ),
@@ -79,6 +101,27 @@ _FUSED = (
         "experts_decades",
     ),
     _fault(
+        "later-items-of-first",
+        "if (later < items) next.find(tiles, first_tile + later / weight_blocks);",
+        "",
+        "Later items of a block of threads have the expert and the rows of the first.",
+        "experts_decades",
+    ),
+    _fault(
+        "later-blobs-of-first",
+        "if (later < items) next.look_up(offsets, blobs);",
+        "",
+        "Later items of a block of threads have the weights and the end of the first.",
+        "experts_decades",
+    ),
+    _fault(
+        "later-item-too-early",
+        "const int later = item + static_cast<int>(gridDim.x);",
+        "const int later = item + 1;",
+        "What is read ahead is the neighbour's work.",
+        "experts_decades",
+    ),
+    _fault(
         "items-of-all",
         "(load(tile_of + end) - first_tile) * weight_blocks;",
         "(load(tile_of + end) - first_tile - (end - begin > 1)) * weight_blocks;",
@@ -98,51 +141,6 @@ _FUSED = (
         "Every second 32 values of K are left out.",
     ),
     _fault(
-        "sum-in-half",
-        _SUM,
-        "acc[m][first + j][e] = half_value(half_bits(__fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e])));",
-        "Sums are kept in half precision.",
-        "experts_one_sided",
-    ),
-    _fault(
-        "not-fused",
-        _SUM,
-        "acc[m][first + j][e] = __fadd_rn(acc[m][first + j][e], __fmul_rn(p, exact_float(dot[m][j][e])));",
-        "Products are rounded before they are added.",
-    ),
-    _fault(
-        "scale-of-row-g",
-        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);",
-        "const float p = __fmul_rn(w.scale[i][m][0][0], d);",
-        "Rows g + 8 take the scales of rows g: up those of gate.",
-    ),
-    _fault(
-        "scale-first-block",
-        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);",
-        "const float p = __fmul_rn(w.scale[0][m][e >> 1][0], d);",
-        "The second 32 values of a stage take the scale of the first.",
-    ),
-    _fault(
-        "dot-scaled-first",
-        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], d);\n            acc[m][first + j][e] = __fmaf_rn(p, exact_float(dot[m][j][e]), acc[m][first + j][e]);",
-        "const float p = __fmul_rn(w.scale[i][m][e >> 1][0], exact_float(dot[m][j][e]));\n            acc[m][first + j][e] = __fmaf_rn(p, d, acc[m][first + j][e]);",
-        "The dot is multiplied by the weights' scale first: another rounding.",
-    ),
-    _fault(
-        "two-scales-one",
-        "w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1]",
-        "w.scale[i][m][e >> 1][0], exact_float(dot[1]",
-        "Both halves of 32 values take the first scale.",
-        path=TWO,
-    ),
-    _fault(
-        "two-scales-not-fused",
-        "const float both = __fmaf_rn(w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1][m][j][e]), v);",
-        "const float both = __fadd_rn(__fmul_rn(w.scale[i][m][e >> 1][kScales - 1], exact_float(dot[1][m][j][e])), v);",
-        "The second product is rounded before it is added.",
-        path=TWO,
-    ),
-    _fault(
         "k8-halves-swapped",
         "a[i][m][r] = codes[0], a[i][m][2 + r] = codes[1];",
         "a[i][m][r] = codes[1], a[i][m][2 + r] = codes[0];",
@@ -155,160 +153,178 @@ _FUSED = (
         "Sums of later items do not begin at zero.",
     ),
     _fault(
-        "conversion-start",
-        "bits_to_float(static_cast<u32>(kStart)));",
-        "bits_to_float(static_cast<u32>(kStart) + 1));",
-        "Every dot is one too small.",
+        "codes-of-packed-units",
+        "kept((lane & 7) * kUnitBytes + (lane >> 3) * 16)",
+        "kept((lane & 7) * kUnitValues + (lane >> 3) * 16)",
+        "Codes of a column are looked for as if units had their codes alone.",
     ),
     _fault(
-        "swizzle-of-store",
-        "return column * kUnitValues + ((piece ^ (column >> 1 & 3)) * 16);",
-        "return column * kUnitValues + ((piece ^ (column >> 1 & 1)) * 16);",
-        "Pieces change places in another pattern, for stores and loads of some lanes alone.",
-    ),
-    _fault(
-        "tail-not-zero",
-        "held[i] = valid ? load<uint4>(from + 16 * (piece + i)) : uint4{0, 0, 0, 0};",
-        "held[i] = load<uint4>(from + 16 * (piece + i) + (valid ? 0 : 1 << 20));",
-        "Columns behind the last are read from far behind the tokens.",
-    ),
-    _fault(
-        "tail-of-row-0",
-        "if (valid) from += static_cast<i64>(row_of(column)) * (k / kUnitValues * kUnitBytes);",
-        "if (column < COLUMNS) from += static_cast<i64>(row_of(column)) * (k / kUnitValues * kUnitBytes);",
-        "Columns behind the last read the list of pairs past its group's end.",
+        "tail-past-end",
+        "row_of(column < columns ? column : columns - 1)",
+        "row_of(column)",
+        "Columns behind the last read the list of pairs past its end.",
     ),
     _fault(
         "unit-offset-of-other-width",
-        "* (k / kUnitValues * kUnitBytes);",
-        "* (k / kUnitValues * kUnitBytes - kUnitBytes);",
+        "row * static_cast<u32>(k / kUnitValues * unit)",
+        "row * static_cast<u32>(k / kUnitValues * unit - unit)",
         "Rows of activations are taken for a unit shorter.",
     ),
     _fault(
         "scales-of-stage-0",
-        "scales.part(stage % STAGES * COLUMNS * 2, COLUMNS * 2); };",
-        "scales.part(0 * stage, COLUMNS * 2); };",
-        "All stages share the place of one stage's scales.",
+        "stage % STAGES * kStage + scale_at",
+        "scale_at",
+        "Scales of all stages are read in the place of the first.",
     ),
     _fault(
         "h-amax-of-64",
-        "u32 largest[1] = {largest_magnitude(v)};\n    warp_max<8>(largest);",
-        "u32 largest[1] = {largest_magnitude(v)};\n    warp_max<16>(largest);",
+        "warp_max<8>(largest);",
+        "warp_max<16>(largest);",
         "h has one scale for 64 values.",
     ),
     _fault(
         "h-row-of-other",
-        "const i64 at = (first + column) * ff + feature + block * kActivationBlock;",
-        "const i64 at = (first + column) * ff + feature + (block ^ 1) * kActivationBlock;",
-        "Neighbouring blocks of h change places, out of the row at its end.",
+        "u8* unit = corner + (start + column[i]) * row_bytes + block[i] / 2 * kUnitBytes;",
+        "u8* unit = corner + (start + column[i]) * row_bytes + (block[i] / 2 ^ 1) * kUnitBytes;",
+        "Neighbouring units of h change places, out of the row at its end.",
+    ),
+    _fault(
+        "h-of-first-pass",
+        "acc[i / 4][start / 8 + j][i % 4]",
+        "acc[i / 4][j][i % 4]",
+        "The second half of the columns gets the sums of the first.",
+        "experts_edges",
     ),
     _fault(
         "h-half-lost",
-        "const int half = static_cast<int>(at / kActivationBlock & 1);",
-        "const int half = 0 * static_cast<int>(at);",
-        "The second block of a unit of h is written over the first.",
+        "store<u32>(unit + block[i] % 2 * kActivationBlock + part,",
+        "store<u32>(unit + part,",
+        "Codes of the second block of a unit of h are written over the first.",
     ),
     _fault(
         "h-lost-uncounted",
-        "if (!scale.finite) atomicAdd(status + 1, 1);",
+        "if (!scale[i].finite) atomicAdd(status + 1, 1);",
         "",
         "Blocks of h that are not finite are not counted.",
         "experts_broken",
     ),
     _fault(
         "h-features-past-end",
-        "const bool here = unit < count && feature + block * kActivationBlock < ff;",
-        "const bool here = unit < count;",
+        "if (base + 4 * i + (me.lane >> 3) >= here * kBlocks || feature + at >= ff) continue;",
+        "if (base + 4 * i + (me.lane >> 3) >= here * kBlocks) continue;",
         "Blocks behind the last feature are written into the next row.",
     ),
     _fault(
         "gate-up-swapped",
-        "const float gate = acc[m][j][c], up = acc[m][j][2 + c];",
-        "const float up = acc[m][j][c], gate = acc[m][j][2 + c];",
+        "i / 2 % 2 * kFeatures",
+        "(1 - i / 2 % 2) * kFeatures",
         "Gate and up are swapped.",
     ),
     _fault(
-        "gate-up-columns",
-        "const float gate = acc[m][j][c], up = acc[m][j][2 + c];",
-        "const float gate = acc[m][j][c], up = acc[m][j][3 - c];",
-        "up is that of the neighbouring pair.",
+        "up-of-neighbour",
+        "up[4 * i] = u.x, up[4 * i + 1] = u.y,",
+        "up[4 * i] = u.y, up[4 * i + 1] = u.x,",
+        "up is that of the neighbouring feature.",
     ),
     _fault(
         "row-to-slot",
-        "static_cast<i64>(pairs.ld(column)) * n;",
-        "static_cast<i64>(column) * n;",
+        "static_cast<u64>(static_cast<u32>(pairs.ld(column))) * static_cast<u32>(n);",
+        "static_cast<u64>(static_cast<u32>(column)) * static_cast<u32>(n);",
         "Rows of down are written where their tile stands, not to their pair.",
     ),
     _fault(
         "out-offset-in-16-bits",
-        "static_cast<i64>(pairs.ld(column)) * n;",
-        "static_cast<i64>(static_cast<u16>(pairs.ld(column) * n));",
+        "static_cast<u64>(static_cast<u32>(pairs.ld(column))) * static_cast<u32>(n);",
+        "static_cast<u16>(pairs.ld(column) * n);",
         "The offset of an output row is kept in 16 bits: a large one falls among the first rows.",
         "experts_many",
     ),
     _fault(
-        "down-rows-past-end",
-        "        if (at < n) {\n",
-        "        if (at <= n) {\n",
-        "The row behind the last of a pair is written.",
+        "down-last-rows-unwritten",
+        "        store(here + 8 * i, v);\n",
+        "        if (i + 1 < 2 * FRAGMENTS) store(here + 8 * i, v);\n",
+        "The last eight of a warp's rows are not written.",
     ),
     _fault(
         "down-lost-uncounted",
-        "if (lost > 0) atomicAdd(status + 2, lost);",
+        "atomicAdd(status + 2, lost);",
         "",
         "Outputs that are not finite are not counted.",
         "experts_broken",
     ),
+    _tested(
+        "down-infinity-unseen",
+        "probe = __fmaf_rn(v, 0.0f, probe);",
+        "probe = v != v ? v : probe;",
+        "Outputs that are infinite are looked for only beside a NaN.",
+        INFINITE,
+    ),
+    _fault(
+        "down-probe-of-last",
+        "probe = __fmaf_rn(v, 0.0f, probe);",
+        "probe = __fmul_rn(v, 0.0f);",
+        "Only a thread's last output says whether it lost some.",
+        "experts_broken",
+    ),
+    _fault(
+        "down-lost-of-all-columns",
+        "if (8 * j + 2 * me.t + c < columns) lost +=",
+        "lost +=",
+        "Columns behind the last, the last row's once more, are counted with what is not finite.",
+        "experts_broken",
+    ),
+    _fault(
+        "trace-of-up",
+        "float4{gate[4 * i], gate[4 * i + 1], gate[4 * i + 2], gate[4 * i + 3]}",
+        "float4{up[4 * i], up[4 * i + 1], up[4 * i + 2], up[4 * i + 3]}",
+        "The trace of gate is that of up.",
+    ),
     _fault(
         "down-first-fragment",
-        "const int at = row + 16 * (me.warp * FRAGMENTS + m) + 8 * r + me.g;",
-        "const int at = row + 16 * (me.warp * FRAGMENTS + m) + 8 * (1 - r) + me.g;",
+        "const float v = acc[i / 2][j][2 * (i % 2) + c];",
+        "const float v = acc[i / 2][j][2 - 2 * (i % 2) + c];",
         "The two halves of a fragment's rows change places.",
     ),
     Mutant(
         "fused-wide-lost-uncounted",
-        FUSED,
-        "if (!scale.finite) atomicAdd(status + 1, 1);",
-        "if (COLUMNS == 64 && !scale.finite) atomicAdd(status + 1, 1);",
+        source_of("if (!scale[i].finite) atomicAdd(status + 1, 1);"),
+        "if (!scale[i].finite) atomicAdd(status + 1, 1);",
+        "if (COLUMNS == 64 && !scale[i].finite) atomicAdd(status + 1, 1);",
         "Tiles of 128 columns count neither blocks of h nor outputs that are not finite.",
         TWO,
         ("experts_broken",),
         also=(
-            Edit(
-                FUSED,
-                "if (lost > 0) atomicAdd(status + 2, lost);",
-                "if (COLUMNS == 64 && lost > 0) atomicAdd(status + 2, lost);",
+            edit(
+                "atomicAdd(status + 2, lost);",
+                "if (COLUMNS == 64) atomicAdd(status + 2, lost);",
             ),
         ),
     ),
-    Mutant(
-        "fused-out-offset-in-32-bits",
-        FUSED,
-        "static_cast<i64>(pairs.ld(column)) * n;",
-        "static_cast<i64>(static_cast<i32>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n)));",
+    _tested(
+        "out-offset-in-32-bits",
+        "static_cast<u64>(static_cast<u32>(pairs.ld(column))) * static_cast<u32>(n);",
+        "static_cast<i32>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n));",
         "The offset of an output row is kept in 32 bits: from 2^31 values on rows are written elsewhere.",
-        tests=_OFFSETS,
+        _OFFSETS,
     ),
-    Mutant(
-        "fused-out-offset-unsigned",
-        FUSED,
-        "static_cast<i64>(pairs.ld(column)) * n;",
-        "static_cast<i64>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n));",
+    _tested(
+        "out-offset-unsigned",
+        "static_cast<u64>(static_cast<u32>(pairs.ld(column))) * static_cast<u32>(n);",
+        "static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n);",
         "The offset of an output row is kept in 32 bits without a sign: from 2^32 values on rows fall among the first.",
-        tests=_OFFSETS,
+        _OFFSETS,
     ),
-    Mutant(
-        "fused-unit-offset-in-32-bits",
-        FUSED,
-        "from += static_cast<i64>(row_of(column)) * (k / kUnitValues * kUnitBytes);",
-        "from += static_cast<u32>(row_of(column)) * static_cast<u32>(k / kUnitValues * kUnitBytes);",
+    _tested(
+        "unit-offset-in-32-bits",
+        "const u8* piece = here + static_cast<u64>(from[i]) * 16;",
+        "const u8* piece = here + static_cast<u32>(from[i] * 16);",
         "The offset of a row of activations is kept in 32 bits: rows far behind are taken from the first ones.",
-        tests=_OFFSETS,
+        _OFFSETS,
     ),
     _fault(
         "stage-before-last-free",
-        "start(stage + STAGES - 1);",
-        "start(stage + STAGES);",
+        "latest\n      start(stage + STAGES - 1);",
+        "latest\n      start(stage + STAGES);",
         "A stage is brought where another is still read.",
         path=TWO,
     ),
@@ -321,8 +337,8 @@ _FUSED = (
     ),
     _fault(
         "commit-missing",
-        "      if (stage < stages) incoming.start(codes_at(stage), scales_at(stage));\n#if TIER >= 80\n      cp_async_commit();\n#endif",
-        "      if (stage < stages) {\n        incoming.start(codes_at(stage), scales_at(stage));\n#if TIER >= 80\n        cp_async_commit();\n#endif\n      }",
+        "      if (stage < stages) incoming.start(stage, stage_at(stage));\n#if TIER >= 80\n      cp_async_commit();\n#endif",
+        "      if (stage < stages) {\n        incoming.start(stage, stage_at(stage));\n#if TIER >= 80\n        cp_async_commit();\n#endif\n      }",
         "Behind the last stage no group is committed, so that the last ones are not waited for.",
         path=TWO,
     ),
@@ -338,15 +354,15 @@ _FRAGMENTS = (
     ),
     _fragment(
         "iq3-parity-zero",
-        "const u32 last = static_cast<u32>(__popc(seven)) << 3 & 8u;",
-        "const u32 last = 0;",
+        "const u32 eight = seven + (static_cast<u32>(__popc(seven)) << 15);",
+        "const u32 eight = seven;",
         "The eighth sign of every eight values is read as 0.",
         ONE,
     ),
     _fragment(
         "iq3-signs-of-group-0",
-        "seven = a >> 7 * t & 127u;",
-        "seven = a & 127u;",
+        "rotated(a, (8 - 7 * t) & 31) & 0x7f00u",
+        "rotated(a, 8) & 0x7f00u",
         "All groups of a part take the signs of the first.",
         ONE,
     ),
@@ -359,8 +375,8 @@ _FRAGMENTS = (
     ),
     _fragment(
         "iq3-mask-removed",
-        "& 0xfffu));",
-        "));",
+        "(seven & 0xf00u) | (f.h[1] & 255u)",
+        "seven | (f.h[1] & 255u)",
         "The mask on an index with its signs is gone: past the end of the codebook.",
         ONE,
     ),
@@ -394,15 +410,15 @@ _FRAGMENTS = (
     ),
     _fragment(
         "iq4-level-off-by-one",
-        "0x71594535u};\n    nibble_lookup",
-        "0x715a4535u};\n    nibble_lookup",
+        "levels[3] = 0x71594535u;",
+        "levels[3] = 0x715a4535u;",
         "The level 89 is 90.",
         ONE,
     ),
     _fragment(
         "iq4-halves-crossed",
-        "nibble_lookup(joined(f.h[1], f.h[2]), table, codes[0], codes[1]);",
-        "nibble_lookup(joined(f.h[1], f.h[2]), table, codes[1], codes[0]);",
+        "nibble_lookup(joined(f.h[1], f.h[2]), levels, codes[0], codes[1]);",
+        "nibble_lookup(joined(f.h[1], f.h[2]), levels, codes[1], codes[0]);",
         "Low and high nibbles change places.",
         ONE,
     ),
@@ -443,8 +459,8 @@ _FRAGMENTS = (
     ),
     _fragment(
         "iq2-levels-crossed",
-        "static_cast<int>(levels >> 4 * i & 15u)",
-        "static_cast<int>(levels >> 4 * (1 - i) & 15u)",
+        "static_cast<int>(steps >> 4 * i & 15u)",
+        "static_cast<int>(steps >> 4 * (1 - i) & 15u)",
         "The two scales of a part change places.",
         TWO,
     ),
@@ -475,15 +491,21 @@ _FRAGMENTS = (
 
 def mutants() -> Iterator[Mutant]:
     yield from (*_FUSED, *_FRAGMENTS)
-    source = (ROOT / FUSED).read_text()
-    for path, name in ((ONE, "barrier"), (TWO, "async-barrier")):
-        pattern = Mutant(
-            f"fused-{name}",
-            FUSED,
-            "__syncthreads();",
-            ";" if path == ONE else "",
-            "Threads go on before the others have come so far.",
-            path,
-            ("experts_plain",),
-        )
-        yield from removals(pattern, source)
+    for source in _sources():
+        part = "" if source == FUSED else source.rpartition("/")[2].removeprefix("expert_").removesuffix(".cuh") + "-"
+        for path, name in ((ONE, "barrier"), (TWO, "async-barrier")):
+            pattern = Mutant(
+                f"fused-{part}{name}",
+                source,
+                "__syncthreads();",
+                ";" if path == ONE else "(void)0;",
+                "Threads go on before the others have come so far.",
+                path,
+                ("experts_plain",),
+            )
+            # Sums go in several passes on sm75 alone.
+            yield from (
+                one
+                for one in removals(pattern, (ROOT / source).read_text())
+                if path == ONE or "if (pass > 0) " not in one.old
+            )

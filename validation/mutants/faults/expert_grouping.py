@@ -31,17 +31,10 @@ _DEVICE = (
     _fault("stray-as-expert-0", _VALID, "const bool valid = true;", "A pair of nobody takes a place.", "experts_stray"),
     _fault(
         "minus-one-is-expert-0",
-        "const u32 id = static_cast<u32>(load(ids + i));\n    if",
-        "const u32 id = static_cast<u32>(load(ids + i) == -1 ? 0 : load(ids + i));\n    if",
+        "id[j] = static_cast<u32>(load(ids + base + j * kThreads));",
+        "id[j] = static_cast<u32>(load(ids + base + j * kThreads) == -1 ? 0 : load(ids + base + j * kThreads));",
         "An id of -1 is computed as expert 0.",
         "experts_stray",
-        also=(
-            Edit(
-                PREPARE,
-                "const u32 id = static_cast<u32>(load(ids + i));\n    const bool",
-                "const u32 id = static_cast<u32>(load(ids + i) == -1 ? 0 : load(ids + i));\n    const bool",
-            ),
-        ),
     ),
     _fault(
         "id-equal-to-count",
@@ -91,8 +84,8 @@ _DEVICE = (
     ),
     _fault(
         "count-of-first-turn",
-        "for (int i = thread; i < total; i += kThreads) {\n    const u32 id = static_cast<u32>(load(ids + i));\n    if",
-        "for (int i = thread; i < kThreads && i < total; i += kThreads) {\n    const u32 id = static_cast<u32>(load(ids + i));\n    if",
+        "each_pair(ids, total, thread, [&](int, u32 id) {\n    if",
+        "each_pair(ids, total, thread, [&](int i, u32 id) {\n    if (i >= kThreads) return;\n    if",
         "Only as many pairs are counted as a block has threads.",
         "experts_many",
     ),

@@ -66,8 +66,8 @@ _DECODERS = (
     ),
     _decoder(
         "q2-0-bias",
-        "_flat(twos, 2).astype(np.int8) - np.int8(1)",
-        "_flat(twos, 2).astype(np.int8) - np.int8(2)",
+        "return _of_bytes(2) - np.int8(1)",
+        "return _of_bytes(2) - np.int8(2)",
         "The bias of Q2_0 is 2.",
     ),
     _decoder(

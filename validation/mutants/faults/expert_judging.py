@@ -11,6 +11,7 @@ PROMISES, BOUNDS = "validation/experts/promises.py", "validation/bounds/experts.
 REFERENCE, AROUND = "validation/reference/experts.py", "validation/around_case.py"
 _BOUNDS = ("tests/validation/bounds/test_experts.py",)
 _REFERENCE = ("tests/validation/reference/test_experts.py",)
+FMA, _FMA = "validation/reference/fma.py", ("tests/validation/reference/test_fma.py",)
 _PATH = "expert_decode/iq3_xxs/iq4_nl/simt"
 
 
@@ -197,8 +198,8 @@ _CASE = (
     _fault(
         "baseline-unseen",
         CASE,
-        "    if base is not None and base.operation in operations:",
-        "    if base is not None and base.operation in ():",
+        "    if base is not None and basis is not None:",
+        "    if base is None and basis is not None:",
         "The baseline is not run.",
     ),
     _fault(
@@ -277,8 +278,8 @@ _NUMBERS = (
     _tested(
         "product-bound-too-small",
         BOUNDS,
-        "rounding += np.abs(term) + np.abs(total)",
-        "rounding += np.abs(total) / 64",
+        "                rounding += one\n",
+        "                rounding += one / 64\n",
         "Bounds of products leave out most roundings.",
         _BOUNDS,
     ),
@@ -308,18 +309,36 @@ _NUMBERS = (
     ),
     _tested(
         "reference-fma-twice",
-        REFERENCE,
-        "        doubtful = (total.view(np.int64) & _BELOW) == _HALF_WAY\n",
-        "        doubtful = np.zeros(total.shape, bool)\n",
+        FMA,
+        "doubtful = low == _HALF_WAY if low.size and low.min() == _HALF_WAY else None",
+        "doubtful = None",
         "The predicted sums are rounded twice where FP64 lies half way.",
-        _REFERENCE,
+        _FMA,
     ),
     _tested(
         "reference-scale-twice",
         REFERENCE,
-        "acc = fma(canonical(w.scale[None, :, block] * d_x), dot[block], acc)",
-        "acc = fma(w.scale[None, :, block], canonical(d_x * dot[block]), acc)",
+        "                add(x.scale[:, block, None], one, acc, out=acc)\n",
+        "                d = canonical(w.scale[None, :, block] * x.scale[:, block, None])\n"
+        "                pair = (x.scale[:, block, None], one) if each > 1 else (d, dot[block - part.start])\n"
+        "                add(*pair, acc, out=acc)\n",
         "The predicted product rounds scale and dot in another order.",
+        _REFERENCE,
+    ),
+    _tested(
+        "reference-zero-with-sign",
+        REFERENCE,
+        "    made += np.float32(0)\n",
+        "",
+        "The predicted product of a scale and a dot may be -0.",
+        _REFERENCE,
+    ),
+    _tested(
+        "reference-infinity-stays",
+        REFERENCE,
+        "np.where(np.isfinite(scale), scale, NAN.view(np.float32))",
+        "scale",
+        "Infinite scales of blocks are predicted to give infinities.",
         _REFERENCE,
     ),
 )

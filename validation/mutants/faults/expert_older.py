@@ -10,13 +10,22 @@ from validation.mutants.mutant import ROOT, Edit, Mutant, removals
 MMQ_SOURCE = "strata/kernels/expert_mmq.cu"
 DECODE_SOURCE = "strata/kernels/expert_decode.cu"
 SHARED_SOURCE = "strata/kernels/include/older_experts.cuh"
+TILE_SOURCE = "strata/kernels/include/weight_tile.cuh"
+GROUP_SOURCE = "strata/kernels/include/group_product.cuh"
 TWO_SCALES = "expert_mmq/iq2_s/q2_0/sm80"
 
 
 def _mmq(
-    name: str, old: str, new: str, why: str, *recipes: str, path: str = MMQ, also: tuple[Edit, ...] = ()
+    name: str,
+    old: str,
+    new: str,
+    why: str,
+    *recipes: str,
+    file: str = MMQ_SOURCE,
+    path: str = MMQ,
+    also: tuple[Edit, ...] = (),
 ) -> Mutant:
-    return Mutant(f"mmq-{name}", MMQ_SOURCE, old, new, why, path, recipes or ("experts_plain",), also)
+    return Mutant(f"mmq-{name}", file, old, new, why, path, recipes or ("experts_plain",), also)
 
 
 def _decode(name: str, old: str, new: str, why: str, *recipes: str, path: str = DECODE) -> Mutant:
@@ -116,18 +125,21 @@ _PRODUCT = (
         "acc[m][first + n][i] = half_value(half_bits(__fmaf_rn(v, b_scale[first + n][i & 1], acc[m][first + n][i])));",
         "Sums are kept in half precision.",
         "experts_one_sided",
+        file=GROUP_SOURCE,
     ),
     _mmq(
         "not-fused",
         _SUM,
         "acc[m][first + n][i] = __fadd_rn(acc[m][first + n][i], __fmul_rn(v, b_scale[first + n][i & 1]));",
         "Products are rounded before they are added.",
+        file=GROUP_SOURCE,
     ),
     _mmq(
         "scales-together",
         _V,
         "float v = __fmul_rn(__fmul_rn(a_scale[0][m][i >> 1], 1.0f + 1.0f / (1 << 23)), dot_value(d[0][m][n][i]));",
         "Scales of weights are a bit larger.",
+        file=GROUP_SOURCE,
     ),
     _mmq(
         "accumulator-kept",
@@ -141,12 +153,14 @@ _PRODUCT = (
         "constexpr i32 kRaised = 0x4b400000;",
         "constexpr i32 kRaised = 0x4b400001;",
         "Every dot is one too large.",
+        file=GROUP_SOURCE,
     ),
     _mmq(
         "half-scales-crossed",
         "v = __fmaf_rn(dot_value(d[1][m][n][i]), a_scale[1][m][i >> 1], v);",
         "v = __fmaf_rn(dot_value(d[1][m][n][i]), a_scale[0][m][i >> 1], v);",
         "Both halves of 32 take the first scale.",
+        file=GROUP_SOURCE,
         path=TWO_SCALES,
     ),
     _mmq(
@@ -154,6 +168,7 @@ _PRODUCT = (
         "{{a[0][2 * s], a[0][2 * s + 1]}, {a[1][2 * s], a[1][2 * s + 1]}};",
         "{{a[0][2 * s], a[0][2 * s + 1]}, {a[0][2 * s], a[0][2 * s + 1]}};",
         "The second 16 weight rows are the first again.",
+        file=GROUP_SOURCE,
         path=TWO_SCALES,
     ),
     _mmq(
@@ -173,12 +188,14 @@ _PRODUCT = (
         "upper ? low : high);",
         "high);",
         "The upper half of the threads writes both halves to one place.",
+        file=TILE_SOURCE,
     ),
     _mmq(
         "weights-of-step-0",
-        "fetch_32<WEIGHTS>(rows + static_cast<i64>(row + (turn + i) * (kThreads / kParts)) * row_bytes, first + part);",
-        "fetch_32<WEIGHTS>(rows + static_cast<i64>(row + (turn + i) * (kThreads / kParts)) * row_bytes, part);",
+        "fetch_32<TYPE>(rows + static_cast<i64>(row + (turn + i) * (THREADS / kParts)) * row_bytes, first + part);",
+        "fetch_32<TYPE>(rows + static_cast<i64>(row + (turn + i) * (THREADS / kParts)) * row_bytes, part);",
         "Every step takes the weights of the first 256 of K.",
+        file=TILE_SOURCE,
     ),
     _mmq(
         "codes-of-block-0",

@@ -400,8 +400,8 @@ _PROMPTS = (
     _fault(
         "refill-compares-a-sample",
         "phases",
-        "                self.verified = self.tail.refill(self.settings.verify_all)\n                self._set",
-        "                self.verified = self.tail.refill()\n                self._set",
+        "self.verified = self.tail.refill(self.settings.verify_all)",
+        "self.verified = self.tail.refill()",
         "A wrong byte comes back from a prompt although every byte was to be compared.",
         "phases",
     ),

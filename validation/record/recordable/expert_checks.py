@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from strata.kernels.paths import Path
-from validation.bounds.published_experts import PUBLISHED_TOKENS
 from validation.expert_case import CUT_ON_LANES, shape_name
 from validation.experts import activations
 from validation.experts.case import ExpertCase
-from validation.experts.checks import ordinary
+from validation.experts.checks import as_published, ordinary
 from validation.experts.kernels import forced_shapes
 from validation.experts.recipes import Routing, Values, find
 from validation.experts.sampling import work
@@ -51,7 +50,7 @@ def asked(path: Path, case: ExpertCase, named: np.ndarray, card: bool) -> Checks
         needed.add("broken rows")
     compared = [_STEPS]
     if not strays:
-        compared.append(("baseline bound", *(_PUBLISHED if case.tokens >= PUBLISHED_TOKENS else ())))
+        compared.append(("baseline bound", *(_PUBLISHED if as_published(case) else ())))
     # Where values may leave the range of float32 on the way, FP64 says nothing of a row, and none may be left.
     if not ordinary(case) or recipe.routing is Routing.NOBODY:
         together += compared
