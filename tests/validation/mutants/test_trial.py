@@ -40,7 +40,7 @@ def test_a_fault_of_a_kernel_is_killed_and_the_usual_checks_are_asked() -> None:
 
 
 def test_a_missing_barrier_is_named() -> None:
-    kill, _ = trial(TABLE["prompt-block-barrier-1"])
+    kill, _ = trial(replace(TABLE["prompt-block-barrier-1"], paths=BASE.paths))  # whose healthy sources are judged
     assert kill is not None
     assert kill.checks == ("run",)
     assert "is read and nobody wrote it" in kill.reason
