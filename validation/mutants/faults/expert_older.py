@@ -388,12 +388,13 @@ _DECODE = (
         "store(out + static_cast<i64>(load(pairs + first + lane)) * weight_rows + first_weight, mine);",
         "All rows of a warp are written to its first.",
     ),
-    _decode(
-        "code-of-128",
+    Mutant(
+        "narrow-code-of-128",
+        DECODE_SOURCE,
         "code = code > 127 ? 127 : code < -127 ? -127 : code;   // a subnormal d may be too small",
         "",
-        "Codes past 127 of subnormal scales wrap.",
-        "experts_tiny",
+        "Codes past 127 of subnormal scales wrap: their scale in half precision is 0, so that no output shows it.",
+        tests=("tests/strata/kernels/test_expert_decode.py",),
     ),
     _decode(
         "overflow-uncounted",
