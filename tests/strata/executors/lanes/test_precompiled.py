@@ -75,21 +75,6 @@ def taken(log: Path) -> list[str]:
     return found
 
 
-def test_it_is_taken_and_the_bytes_are_the_same(
-    log: Path, home: Path, probes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = digest(probes, 1)
-    assert taken(log) == []
-    monkeypatch.setenv(cache.VARIABLE, str(probes / "another"))
-    monkeypatch.setattr(precompiled, "PATIENCE", 0)
-    assert digest(probes, 1) == plain
-    (file,) = taken(log)
-    # A damaged one is not: GCC reads the header instead.
-    Path(file).write_bytes(b"no precompiled header")
-    assert digest(probes, 2) != plain
-    assert taken(log) == []
-
-
 def test_a_process_makes_it_after_a_few_builds_and_later_ones_find_it(
     log: Path, home: Path, probes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +93,22 @@ def test_a_process_makes_it_after_a_few_builds_and_later_ones_find_it(
         digest(probes, 13, "broken")
     assert re.search(r"broken\.cu:3:.*missing_name", caught.value.log)
     assert log.read_text().count("unit.cpp -o") == 2
+
+
+def test_it_is_taken_and_the_bytes_are_the_same(
+    log: Path, home: Path, probes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cache.VARIABLE, str(probes / "another"))
+    plain = digest(probes, 1)
+    assert taken(log) == []
+    monkeypatch.setenv(cache.VARIABLE, str(home / "cache"))
+    monkeypatch.setattr(precompiled, "PATIENCE", 0)
+    assert digest(probes, 1) == plain
+    (file,) = taken(log)
+    # A damaged one is not: GCC reads the header instead.
+    Path(file).write_bytes(b"no precompiled header")
+    assert digest(probes, 2) != plain
+    assert taken(log) == []
 
 
 def test_a_compiler_that_makes_none_builds_as_well_and_is_asked_once(
