@@ -113,13 +113,16 @@ def usual_words(outcome: Outcome) -> tuple[str, str, str]:
     return said[0], said[1], said[2]
 
 
+def _letter(index: int) -> str:
+    """a to z, aa to az, ba and so on."""
+    before, last = divmod(index, 26)
+    return (chr(ord("a") + before - 1) if before else "") + chr(ord("a") + last)
+
+
 def markdown(outcomes: Sequence[Outcome], table: Mapping[str, Mutant]) -> str:
     """The report as Markdown: summary, matrix, and what each mutant is."""
     names = columns(outcomes)
-    letters = {
-        name: chr(ord("a") + index) if index < 26 else f"a{chr(ord('a') + index - 26)}"
-        for index, name in enumerate(names)
-    }
+    letters = {name: _letter(index) for index, name in enumerate(names)}
     lines = [*(f"- {line}" for line in summary(outcomes)), ""]
     lines.append("Columns are checks; * marks those that refused the case that killed the mutant.")
     lines.append("")
