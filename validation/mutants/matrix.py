@@ -124,15 +124,14 @@ def markdown(outcomes: Sequence[Outcome], table: Mapping[str, Mutant]) -> str:
     names = columns(outcomes)
     letters = {name: _letter(index) for index, name in enumerate(names)}
     lines = [*(f"- {line}" for line in summary(outcomes)), ""]
-    lines.append("Columns are checks; * marks those that refused the case that killed the mutant.")
+    lines.append("Letters stand for checks: those that refused the case that killed the mutant.")
     lines.append("")
     lines += [f"- {letters[name]}: `{name}`" for name in names]
-    lines += ["", "| mutant | " + " | ".join([*(letters[name] for name in names), "NMSE", "allclose", "rows"]) + " |"]
-    lines.append("| --- |" + " --- |" * (len(names) + 3))
+    lines += ["", "| mutant | refused by | NMSE | allclose | rows |", "| --- | --- | --- | --- | --- |"]
     for outcome in outcomes:
         failed = {column(check) for check in outcome.kill.checks} if outcome.kill else set()
-        marks = ["*" if name in failed else "" for name in names]
-        lines.append(f"| {outcome.name} | " + " | ".join([*marks, *usual_words(outcome)]) + " |")
+        marks = " ".join(letters[name] for name in names if name in failed)
+        lines.append(f"| {outcome.name} | {marks} | " + " | ".join(usual_words(outcome)) + " |")
     lines += ["", FAULTS, "| --- | --- | --- | --- |"]
     for outcome in outcomes:
         mutant = table[outcome.name]

@@ -92,7 +92,7 @@ def test_a_document_in_disorder_is_refused() -> None:
     rows = [index for index, line in enumerate(lines) if line.startswith("| a |")]
     with pytest.raises(StrataError, match="1 mutants in the matrix and 2 below it"):
         published.read("".join(lines[: rows[0]] + lines[rows[0] + 1 :]))
-    with pytest.raises(StrataError, match="the row of a has 3 cells, expected 4"):
+    with pytest.raises(StrataError, match="the row of a has 3 cells, expected 5"):
         published.read("".join([*lines[: rows[0]], "| a | - | - |\n", *lines[rows[0] + 1 :]]))
 
 
