@@ -113,23 +113,25 @@ def usual_words(outcome: Outcome) -> tuple[str, str, str]:
     return said[0], said[1], said[2]
 
 
+def _letter(index: int) -> str:
+    """a to z, aa to az, ba and so on."""
+    before, last = divmod(index, 26)
+    return (chr(ord("a") + before - 1) if before else "") + chr(ord("a") + last)
+
+
 def markdown(outcomes: Sequence[Outcome], table: Mapping[str, Mutant]) -> str:
     """The report as Markdown: summary, matrix, and what each mutant is."""
     names = columns(outcomes)
-    letters = {
-        name: chr(ord("a") + index) if index < 26 else f"a{chr(ord('a') + index - 26)}"
-        for index, name in enumerate(names)
-    }
+    letters = {name: _letter(index) for index, name in enumerate(names)}
     lines = [*(f"- {line}" for line in summary(outcomes)), ""]
-    lines.append("Columns are checks; * marks those that refused the case that killed the mutant.")
+    lines.append("Letters stand for checks: those that refused the case that killed the mutant.")
     lines.append("")
     lines += [f"- {letters[name]}: `{name}`" for name in names]
-    lines += ["", "| mutant | " + " | ".join([*(letters[name] for name in names), "NMSE", "allclose", "rows"]) + " |"]
-    lines.append("| --- |" + " --- |" * (len(names) + 3))
+    lines += ["", "| mutant | refused by | NMSE | allclose | rows |", "| --- | --- | --- | --- | --- |"]
     for outcome in outcomes:
         failed = {column(check) for check in outcome.kill.checks} if outcome.kill else set()
-        marks = ["*" if name in failed else "" for name in names]
-        lines.append(f"| {outcome.name} | " + " | ".join([*marks, *usual_words(outcome)]) + " |")
+        marks = " ".join(letters[name] for name in names if name in failed)
+        lines.append(f"| {outcome.name} | {marks} | " + " | ".join(usual_words(outcome)) + " |")
     lines += ["", FAULTS, "| --- | --- | --- | --- |"]
     for outcome in outcomes:
         mutant = table[outcome.name]

@@ -93,5 +93,5 @@ def _outcome(name: str, said: str, row: Mapping[str, str], letters: Mapping[str,
     if status.lower() in _STATUSES and status.isupper():
         return Outcome(name, status.lower(), usual=usual, note=note)
     first, _, where = said.partition(": ")
-    others = [check for letter, check in letters.items() if row[letter] == "*" and check != matrix.column(first)]
+    others = [letters[letter] for letter in row["refused by"].split() if letters[letter] != matrix.column(first)]
     return Outcome(name, "killed", Kill((first, *others), "", where, ""), usual)

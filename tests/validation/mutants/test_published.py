@@ -73,7 +73,7 @@ def test_rows_of_a_run_take_the_place_of_theirs(old: list[Outcome], new: list[Ou
 
 
 def test_more_columns_than_letters() -> None:
-    found = [Outcome(f"m{i}", "killed", Kill((f"check {i}",), "", "x", "")) for i in range(40)]
+    found = [Outcome(f"m{i}", "killed", Kill((f"check {i}",), "", "x", "")) for i in range(80)]
     text = HEAD + matrix.markdown(found, known(*(one.name for one in found)))
     assert [one.kill.checks for one in published.read(text).values() if one.kill] == [
         one.kill.checks for one in found if one.kill
@@ -92,7 +92,7 @@ def test_a_document_in_disorder_is_refused() -> None:
     rows = [index for index, line in enumerate(lines) if line.startswith("| a |")]
     with pytest.raises(StrataError, match="1 mutants in the matrix and 2 below it"):
         published.read("".join(lines[: rows[0]] + lines[rows[0] + 1 :]))
-    with pytest.raises(StrataError, match="the row of a has 3 cells, expected 4"):
+    with pytest.raises(StrataError, match="the row of a has 3 cells, expected 5"):
         published.read("".join([*lines[: rows[0]], "| a | - | - |\n", *lines[rows[0] + 1 :]]))
 
 
