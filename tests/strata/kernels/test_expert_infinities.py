@@ -1,5 +1,5 @@
-"""What is infinite: scales of blocks, whose outputs are all NaN; sums of down that overflow, which stay and are counted;
-h of every size up to there."""
+"""What is infinite: scales of blocks, whose outputs are all NaN; sums of down that overflow, which stay and are
+counted; h of every size up to there."""
 
 from __future__ import annotations
 
