@@ -1,5 +1,5 @@
-"""What is infinite: scales of blocks, whose outputs are all NaN, and sums of down that overflow, which stay and are
-counted."""
+"""What is infinite: scales of blocks, whose outputs are all NaN; sums of down that overflow, which stay and are
+counted; h of every size up to there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from strata.kernels import expert_fused
 from strata.kernels.experts import formats_of
 from tests.strata.kernels.expert_small import Layer, differences, expected, fused, layer
 from validation.experts.inputs import decoded
+from validation.reference.experts import swiglu
 
 N, FF, ROW, INFINITIES = 256, 64, 5, (0x7C00, 0xFC00)
 
@@ -75,3 +76,21 @@ def test_sums_of_down_that_overflow_are_infinite_and_counted(lanes: LanesExecuto
         got = fused(lanes, some, tier, shape=shape, trace=True)
         assert differences(got, want) == []
         assert got.status == (0, 0, np.isinf(want.rows).sum())
+
+
+@pytest.mark.parametrize("tier", [75, 80])
+def test_h_of_every_size(lanes: LanesExecutor, tier: int) -> None:
+    """From blocks too small to invert to infinite ones, each beside others: special cases are asked for in all."""
+    made = layer("iq3_xxs/iq4_nl", tokens=1, experts=1, top=1, n=N, ff=FF)
+    x = np.ldexp(made.x, np.arange(-100, 120)[:, None])
+    some = Layer(made.experts, x, np.zeros((len(x), 1), np.int32))
+    want = expected(some)
+    with np.errstate(all="ignore"):
+        h = np.abs(swiglu(want.gate, want.up)).reshape(-1, 32).max(axis=1)
+    assert ((h > 0) & (want.h_scales.reshape(-1) == 0)).any()
+    assert np.isinf(h).any()
+    for shape in expert_fused.SHAPES:
+        got = fused(lanes, some, tier, shape=shape, trace=True)
+        assert differences(got, want) == []
+        assert got.status is not None
+        assert got.status[1] == (~np.isfinite(h)).sum()

@@ -77,8 +77,8 @@ _DEVICE = (
     ),
     _fault(
         "duplicates-counted-once",
-        _STRAY,
-        "if (id < static_cast<u32>(experts)) { if (i % top == 0 || load(ids + i) != load(ids + i - 1)) shared_add(cursor, static_cast<int>(id), 1); }",
+        "each_pair(ids, total, thread, [&](int, u32 id) {\n    if",
+        "each_pair(ids, total, thread, [&](int i, u32 id) {\n    if (i % top && load(ids + i) == load(ids + i - 1)) return;\n    if",
         "Groups are counted as if no token named an expert twice.",
         "experts_repeated",
     ),

@@ -268,12 +268,13 @@ _PRODUCT = (
         "u8* to = out + (row * blocks + block) * kBlockBytes;",
         "Blocks lie row by row, where the product looks for them column by column.",
     ),
-    _mmq(
-        "empty-divided",
+    Mutant(
+        "mmq-empty-divided",
+        MMQ_SOURCE,
         "const bool empty = bad || !finite(inverse);",
         "const bool empty = bad;",
-        "Groups of zeros are multiplied by infinity.",
-        "experts_zeros",
+        "Groups too small to invert are multiplied by infinity: their scale is 0, so that no output shows their codes.",
+        tests=("tests/strata/kernels/test_expert_mmq.py",),
     ),
 )
 
