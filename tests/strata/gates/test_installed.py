@@ -62,13 +62,18 @@ def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: 
         "include/activation.cuh": {"expert_fused"},
         "include/exp2.cuh": attention | experts | around,
         "include/expert_formats.cuh": experts,
-        "include/expert_fragments.cuh": {"expert_fused"},
+        **{
+            f"include/expert_{part}.cuh": {"expert_fused"} for part in ("copies", "finish", "fragments", "sums", "tile")
+        },
+        "include/group_product.cuh": {"expert_mmq"},
         "include/int8.cuh": experts,
         "include/kv_format.cuh": cells,
         "include/older_experts.cuh": older,
         "include/ptx.cuh": cells | experts,
+        "include/quotient.cuh": experts,
         "include/swiglu.cuh": experts,
         "include/vocabulary.cuh": cells | experts | around,
+        "include/weight_tile.cuh": {"expert_mmq"},
     }
 
 

@@ -1,4 +1,4 @@
-"""The shortened division, and SwiGLU and scales made with it, against the whole ones; a card's reciprocal is its own."""
+"""The shortened division, and SwiGLU and scales made with it, against the whole ones, which a card has its own of."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ extern "C" __global__ void shortened(u32* out, u64 seed, int rounds) {
 
 
 @pytest.mark.parametrize(("name", "blocks", "rounds"), [("lanes", 4, 64), ("cuda", 1024, 2048)])
-def test_shortened_operations_give_the_bits_of_whole_ones(
-    tmp_path: Path, name: str, blocks: int, rounds: int
-) -> None:
+def test_shortened_operations_give_the_bits_of_whole_ones(tmp_path: Path, name: str, blocks: int, rounds: int) -> None:
     """On a card, 2^29 operands; the lanes' division is the host's own, and only the cases are looked at."""
     try:
         executor = open_executor(name)
