@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from validation.mutants import __main__ as command
+from validation.mutants import published
 from validation.mutants.faults import table
 from validation.mutants.mutant import Mutant
 from validation.mutants.trial import Kill, Outcome
@@ -94,7 +95,7 @@ def test_a_sample_is_of_mutants_that_the_matrix_holds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And `--missing` takes the others."""
-    monkeypatch.setattr(command.published, "with_row", lambda *_: frozenset(NAMES[5:9]))
+    monkeypatch.setattr(published, "with_row", lambda *_: frozenset(NAMES[5:9]))
     assert command.main(["--list", "--sample", "9"]) == 0
     assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == NAMES[5:9]
     assert command.main(["--list", "--missing", *NAMES[3:7]]) == 0
@@ -104,7 +105,7 @@ def test_a_sample_is_of_mutants_that_the_matrix_holds(
 def test_rows_are_published(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Outcome] = []
     monkeypatch.setattr(command, "outcome", lambda mutant, executor: Outcome(mutant.name, "killed", KILL))
-    monkeypatch.setattr(command.published, "publish", lambda outcomes, known: seen.extend(outcomes))
+    monkeypatch.setattr(published, "publish", lambda outcomes, known: seen.extend(outcomes))
     assert command.main([*NAMES[:2]]) == 0
     assert not seen
     assert command.main([*NAMES[:2], "--publish"]) == 0
