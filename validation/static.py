@@ -186,6 +186,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compilers", type=int, nargs="+", choices=COMPILERS, default=list(COMPILERS), help="major versions of NVRTC"
     )
+    parser.add_argument("--each", action="store_true", help="a row for each kernel of a path, work shapes among them")
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -207,11 +208,25 @@ def run(options: argparse.Namespace, console: Console) -> int:
             wrong = problems(path, figures)
             broken += wrong
             found.setdefault((path.name, figures.arch, figures.compiler), []).append(figures)
-            reporter.finished(f"{path.name} sm_{figures.arch}", "; ".join(wrong))
-    console.print(_table(found))
+            reporter.finished(f"{path.name} {figures.kernel.partition('[')[0]} sm_{figures.arch}", "; ".join(wrong))
+    console.print(_table(_by_kernel(found) if options.each else found))
     said = f"{total} images: " + (f"{len(broken)} limits broken" if broken else "every limit is kept")
     console.print(said, markup=False)
     return int(bool(broken))
+
+
+def _by_kernel(found: dict[tuple[str, int, str], list[Figures]]) -> dict[tuple[str, int, str], list[Figures]]:
+    """A key for each kernel: its path, its entry, and the macros in which the path's kernels of that entry differ."""
+    parted: dict[tuple[str, int, str], list[Figures]] = {}
+    for (path, arch, compiler), figures in found.items():
+        for one in figures:
+            entry, _, rest = one.kernel.partition("[")
+            same = [set(other.kernel.partition("[")[2].rstrip("]").split()) for other in figures
+                    if other.kernel.partition("[")[0] == entry]  # fmt: skip
+            own = [word for word in rest.rstrip("]").split() if not all(word in words for words in same)]
+            said = " ".join(word for word in own if not word.startswith("SHARED_BYTES"))
+            parted.setdefault((f"{path} {entry} {said}".rstrip(), arch, compiler), []).append(one)
+    return parted
 
 
 def _table(found: dict[tuple[str, int, str], list[Figures]]) -> Table:

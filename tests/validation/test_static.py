@@ -97,6 +97,25 @@ def test_one_image_through_the_real_tools(capsys: pytest.CaptureFixture[str]) ->
     assert "1 images: every limit is kept" in out
 
 
+def test_each_kernel_has_a_row_by_what_tells_it_from_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = PATHS["expert_fused/iq2_s/q2_0/sm75"]
+    made = list(static.kernels(path, (12,)))
+    shown = [
+        static.Figures(path.name, kernel.label, 75, "13.0", 100 + i, kernel.shared_bytes, 0, ())
+        for i, kernel in enumerate(made)
+    ]
+    rows = static._by_kernel({(path.name, 75, "13.0"): shown})
+    assert {key[0].removeprefix(f"{path.name} "): [one.registers for one in ones] for key, ones in rows.items()} == {
+        "expert_prepare": [100],
+        "expert_gate_up WEIGHT_ROWS=256 COLUMNS=64": [101],
+        "expert_gate_up WEIGHT_ROWS=128 COLUMNS=128": [102],
+        "expert_down WEIGHT_ROWS=256 COLUMNS=64": [103],
+        "expert_down WEIGHT_ROWS=128 COLUMNS=128": [104],
+    }
+
+
 def test_a_broken_limit_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = replace(FINE[SM75], spill_bytes=8)
     monkeypatch.setattr(static, "measure_all", lambda *args: iter([(SM75, wrong)]))

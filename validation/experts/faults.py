@@ -35,6 +35,8 @@ NMSE = 5e-4
 #: Pairs of formats on which rows are shown; each fault is asked on the first that has its format.
 PAIRS = ("iq3_xxs/iq4_nl", "iq3_s/iq4_nl", "iq4_xs/q2_0")
 TOKENS = 96
+#: Tokens and experts that have a code on a tie in x and in h, of IQ3_XXS/IQ4_NL, which few have.
+SEED = 28
 CAUGHT, PASSES, LEGAL = "caught", "passes", "legal"
 HEALTHY = Mutation("none", Machine())
 
@@ -78,7 +80,7 @@ class Row:
 
 
 def setting(
-    pair: str, seed: int = 1, n: int = N, ff: int = FF, tokens: int = TOKENS, values: Values = Values.BELL
+    pair: str, seed: int = SEED, n: int = N, ff: int = FF, tokens: int = TOKENS, values: Values = Values.BELL
 ) -> Setting:
     """An expert of random blocks with plain scales, and tokens."""
     gate_up, down = mode_formats(pair)
@@ -150,7 +152,7 @@ def rows(settings: dict[str, Setting] | None = None) -> Iterator[Row]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=list(PAIRS), help="pairs of formats")
-    parser.add_argument("--seed", type=int, default=1, help="seed of expert and tokens")
+    parser.add_argument("--seed", type=int, default=SEED, help="seed of expert and tokens")
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
