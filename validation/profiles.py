@@ -184,8 +184,8 @@ def plan(paths: Sequence[Path], entries: Sequence[Entry], lanes: bool) -> list[J
                 jobs.append(Job(entry.case, path, flavor, index if lanes and index % 2 else None))
     if not jobs:
         raise StrataError(
-            "no planned case fits the selected paths, expected recipes of their operation and a profile that plans those"
-            " for them: a larger one, or other formats"
+            "no planned case fits the selected paths, expected recipes of their operation and a profile that plans"
+            " those for them: a larger one, or other formats"
         )
     return jobs
 

@@ -175,7 +175,7 @@ def test_a_crash_of_the_harness_is_no_pass(bench: Bench, tmp_path: Path) -> None
         (["--context", "8", "--queries", "9"], "--queries is 9, expected 1 to the context of 8"),
         (["--recipe", "unifrom"], "nearest is 'uniform'"),
         (["--recipe", "captured"], "--capture"),
-        (["--recipe", "pack_bell"], "expected recipes and paths of one operation"),
+        (["--recipe", "pack_bell"], "expected recipes of their operation"),
         (["--case", "recipe=uniform"], "seed is missing"),
         (["--case", ONE, "--context", "4"], "--case is a whole case, expected without --context 4"),
         (["--case", ONE, "--queries", "0"], "expected without --queries 0"),
