@@ -90,11 +90,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     const int lowest = kept(static_cast<int>(reinterpret_cast<u64>(first_row)) + me.g * row_bytes);
     const int words_base = kept(row_place(me.g));
     const auto buffer_at = [&](int chunk) { return (chunk % kBuffers * kWarps + me.warp) * kWarpBytes; };
-    // The first stage of a chunk starts another. Rows of down may end in the middle of their last.
+    // The first stage of a chunk starts another. The last row of down ends where the blob may: a chunk with fewer bytes
+    // behind it than whole pieces reach over its own end, at the lowest address, goes the careful way.
     const auto bring = [&](int stage) {
-      const int chunk = stage / kChunk;
+      const int chunk = stage / kChunk, behind = row_bytes - (chunk + 1) * kChunkBytes;
       if (stage % kChunk != 0 || stage >= stages) return;
-      if (kDown && stage + kChunk >= stages) weights.start_at_end(words, buffer_at(chunk), chunk);
+      if (kDown && behind < 16 * kPieces - kChunkBytes) weights.start_at_end(words, buffer_at(chunk), chunk);
       else weights.start(words, buffer_at(chunk), chunk);
     };
 #else

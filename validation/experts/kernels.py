@@ -19,8 +19,8 @@ from validation.experts.operation import ExpertOperation, Grouping, Outcome, Sha
 from validation.experts.recipes import Routing, find
 from validation.reference.experts import Codes
 
-#: Even bytes from an aligned address to each expert in turn: of the published test, and odd multiples of 2 beyond it.
-OFFSETS = (0, 2, 258, 256, 514, 6)
+#: Even bytes from an aligned address to each expert in turn: everything that an address may be in 16 bytes.
+OFFSETS = (0, 2, 260, 6, 520, 10, 268, 14)
 #: Gate and up in one work shape and down in the other: between them every kernel of a path.
 MIXED = ((4, 2), (2, 4))
 #: Experts of a launch of the baseline when it is told to take several.

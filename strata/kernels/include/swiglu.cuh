@@ -13,9 +13,11 @@ DEVICE float swiglu(float gate, float up) {
   return __fmul_rn(__fdiv_rn(gate, __fadd_rn(1.0f, e)), up);
 }
 
-// 2^x for x of -126 to 127, the bits of exp2_fma without its cases.
+// 2^x for x of -126 to 127, the bits of exp2_fma without its cases. On lanes another x gives NaN.
 DEVICE float exp2_inside(float x) {
-#ifndef STRATA_LANES
+#ifdef STRATA_LANES
+  if (!(x >= -126.0f && x <= 127.0f)) return bits_to_float(0x7fffffffu);
+#else
   __builtin_assume(!(x < -126.0f));
   __builtin_assume(!(x >= 128.0f));
   __builtin_assume(!(x != x));
@@ -23,9 +25,11 @@ DEVICE float exp2_inside(float x) {
   return exp2_fma(x);
 }
 
-// Whether swiglu of a gate has none of the cases: 1 + e^-gate is then below 2^116 and the quotient above 2^-110.
+// Whether swiglu of a gate has none of the cases: a magnitude of 2^-20 to 80, or +0. 1 + e^-gate is then below 2^116 and
+// the quotient above 2^-110; and where the gate is a power of two it is not the float below one, as it is for 2^-23.
 DEVICE bool usual_gate(float gate) {
-  return (gate >= -80.0f) & (gate <= 80.0f) & (usual_operand(gate) | (float_to_bits(gate) == 0));   // no jumps
+  const u32 bits = float_to_bits(gate), low = 0x35800000u, high = 0x42a00000u;   // 2^-20, 80
+  return ((bits & 0x7fffffffu) - low <= high - low) | (bits == 0);   // no jumps
 }
 
 // swiglu of N pairs, the same bits, asked for cases once.

@@ -38,6 +38,27 @@ def test_every_mode_gives_the_bits_of_the_model(lanes: LanesExecutor, number: in
     assert got.status == (0, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("mode", "shape"),
+    [
+        ("iq3_xxs/q2_0", 2),
+        ("iq3_s/iq4_nl", 4),
+        ("iq4_xs/q2_0", 4),
+        ("iq2_xxs/iq4_nl", 2),
+        ("iq2_xs/q2_0", 2),
+        ("iq2_s/iq4_nl", 4),
+        ("iq4_xs/iq4_nl", 2),
+    ],
+)
+def test_rows_of_several_chunks_at_every_address(mode: str, shape: int) -> None:
+    """Three chunks of weights and more a row, whose last is cut short: 9 blocks of Q2_0. Nothing outside of a blob is
+    read, wherever in 16 bytes it lies."""
+    made = layer(mode, tokens=6, experts=8, top=2, n=768, ff=576)
+    made = replace(made, experts=replace(made.experts, offsets=[2 * e for e in range(8)]))
+    got = fused(LanesExecutor(flavor="checked"), made, 80, shape=shape, trace=True)
+    assert differences(got, expected(made)) == []
+
+
 def test_tiers_shapes_and_cuts_agree(lanes: LanesExecutor) -> None:
     made = layer(MODE, tokens=90, experts=5, top=3)
     want = expected(made)
