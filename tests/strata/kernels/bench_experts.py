@@ -1,9 +1,9 @@
 """Times experts: the fused path of both tiers and its baseline, on one set of inputs (`nox -s bench`).
 
 `STRATA_BENCH_EXECUTOR` is `auto` (the default), `lanes` or `cuda`. On a card the size is the published one and the
-device time, from CUDA events, and its ratio to the baseline with all experts in one launch go to `extra_info` and to one
-line each; on lanes the size is small and only the wall time of this machine is known. Pairs of what was timed have the bits
-of their model.
+device time, from CUDA events, and its ratio to the baseline with all experts in one launch go to `extra_info` and to
+one line each; on lanes the size is small and only the wall time of this machine is known. Pairs of what was timed have
+the bits of their model.
 """
 
 from __future__ import annotations
