@@ -57,6 +57,8 @@ class Limits:
 _SPILLS = {"prompt_attention/k8v4/sm80": 16}
 #: The same by entry and architecture: NVRTC 12.9 alone, in the grouping, which one block does once a layer.
 _ENTRY_SPILLS = {("expert_prepare", 120): 460}
+#: And of products, by entry, format of gate and up, and architecture: 128 sums and two scales for 32 values a thread.
+_PRODUCT_SPILLS = {("expert_gate_up", "iq2_xs", 120): 16}
 
 
 #: Entries whose work is an integer matrix product; the others of expert paths have no matrix instruction.
@@ -94,7 +96,8 @@ def _expert_limits(path: Path, entry: str, arch: int) -> Limits:
         return Limits(64 << 10, 0, (7,), ("IMMA",), (*_ASYNC, "HMMA"))
     if path.tier == "sm75":
         return Limits(64 << 10, 0, (7,), ("IMMA.8816.S8.S8",), (*_ASYNC, "HMMA", "IMMA.16"))
-    return Limits(99 << 10, 0, (8, 9, 10, 12), ("IMMA.168", "LDGSTS"), ("HMMA", "IMMA.8816"))
+    spills = _PRODUCT_SPILLS.get((entry, path.mode.partition("/")[0], arch), 0)
+    return Limits(99 << 10, spills, (8, 9, 10, 12), ("IMMA.168", "LDGSTS"), ("HMMA", "IMMA.8816"))
 
 
 def _table() -> dict[str, Path]:

@@ -73,3 +73,16 @@ def test_limits_of_what_the_assembler_makes_on_later_cards() -> None:
     assert "LDGSTS" in later.forbids
     assert not any(word.startswith("IMMA") for word in later.forbids)
     assert [limits(path, "expert_prepare", arch).spill_bytes for arch in (75, 90, 120)] == [0, 0, 460]
+
+
+def test_a_known_spill_is_of_one_format_on_one_architecture() -> None:
+    allowed = {
+        (name, entry, arch): limits(path, entry, arch).spill_bytes
+        for name, path in PATHS.items()
+        if path.operation == "expert_fused" and path.tier == "sm80"
+        for entry in ("expert_gate_up", "expert_down")
+        for arch in (80, 86, 89, 90, 120)
+    }
+    assert {key: spilled for key, spilled in allowed.items() if spilled} == {
+        (f"expert_fused/iq2_xs/{down}/sm80", "expert_gate_up", 120): 16 for down in ("iq4_nl", "q2_0")
+    }
