@@ -55,25 +55,15 @@ def minimal_checks(outcomes: Sequence[Outcome]) -> list[str]:
     return sorted(chosen)
 
 
-def usual_counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """How many mutants the usual checks judged, and how many each let through."""
-    judged = [outcome.usual for outcome in outcomes if "allclose_passes" in outcome.usual]
+def usual_counts(outcomes: Sequence[Outcome], second: str) -> dict[str, int]:
+    """How many mutants NMSE and a second usual check judged, and how many each let through. second: "allclose", or
+    "rows", the published test's of experts."""
+    judged = [outcome.usual for outcome in outcomes if f"{second}_passes" in outcome.usual]
     return {
         "judged": len(judged),
         "nmse": sum(bool(usual["nmse_passes"]) for usual in judged),
-        "allclose": sum(bool(usual["allclose_passes"]) for usual in judged),
-        "both": sum(bool(usual["nmse_passes"] and usual["allclose_passes"]) for usual in judged),
-    }
-
-
-def expert_counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """The same of mutants of experts, whose second check is the published test's on rows."""
-    judged = [outcome.usual for outcome in outcomes if "rows_passes" in outcome.usual]
-    return {
-        "judged": len(judged),
-        "nmse": sum(bool(usual["nmse_passes"]) for usual in judged),
-        "rows": sum(bool(usual["rows_passes"]) for usual in judged),
-        "both": sum(bool(usual["nmse_passes"] and usual["rows_passes"]) for usual in judged),
+        second: sum(bool(usual[f"{second}_passes"]) for usual in judged),
+        "both": sum(bool(usual["nmse_passes"] and usual[f"{second}_passes"]) for usual in judged),
     }
 
 
@@ -90,14 +80,14 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     checks = minimal_checks(outcomes)
     if checks:
         lines.append(f"the fewest checks that kill all of these: {', '.join(checks)} ({len(checks)})")
-    usual = usual_counts(outcomes)
+    usual = usual_counts(outcomes, "allclose")
     if usual["judged"]:
         lines.append(
             f"of {usual['judged']} mutants that the usual checks could see on data uniform in [-1, 1], "
             f"NMSE <= 5e-4 lets {usual['nmse']} through, allclose(1e-2) {usual['allclose']}, "
             f"both together {usual['both']}"
         )
-    experts = expert_counts(outcomes)
+    experts = usual_counts(outcomes, "rows")
     if experts["judged"]:
         lines.append(
             f"of {experts['judged']} mutants of expert kernels, on friendly data, NMSE <= 5e-4 lets {experts['nmse']} "
