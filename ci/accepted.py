@@ -7,6 +7,11 @@ opens what the verifier refuses, or a file is none, 2 when it could not check.
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what may be missing is imported
+    from strata.unforeseen import from_the_start
+
+    from_the_start()
+
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +21,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import validation.blas_threads  # noqa: F401  before anything imports NumPy
+from strata.command import command
 from strata.executors.base import StrataError, source_digests
 from strata.gates import records
 from strata.gates.record import Record, RecordProblem, of_value
@@ -109,6 +115,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+@command()
 def main(arguments: Sequence[str] | None = None, folder: FilePath = records.ACCEPTED) -> int:
     """Check them all, print a line each."""
     most = parser().parse_args(arguments).most

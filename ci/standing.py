@@ -10,12 +10,18 @@ are attested, and a second record of one kind of card proves no more than the fi
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what may be missing is imported
+    from strata.unforeseen import from_the_start
+
+    from_the_start()
+
 import json
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
 
 from ci.accepted import Standing, accepted, standing
+from strata.command import command
 from strata.device import dotted, named
 from strata.gates.gate import decide
 from strata.gates.policy import POLICY, Policy
@@ -58,6 +64,7 @@ def _opens(record: Record, path: Path, policy: Policy) -> bool:
     return decide(path, named(record.capability), of_path(path), [record], policy).open
 
 
+@command()
 def main(words: list[str]) -> int:
     """Print the news of one file as JSON."""
     file = FilePath(words[0])

@@ -18,6 +18,7 @@ from typing import Any
 from ci import change
 from ci.change import FOLDER, Candidate, CannotCheckError, RefusedError
 from ci.verifier import ask, unpack
+from strata.command import command
 from strata.executors.base import StrataError
 
 ACCEPTED, REFUSED, COULD_NOT_CHECK = 0, 1, 2
@@ -113,6 +114,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+@command()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check, print ACCEPTED or REFUSED with a line a reason; returns the exit status."""
     top = parser()

@@ -1,4 +1,4 @@
-"""The command `strata`. Exit status: 0 for yes, 1 for no, 2 for could not tell, with one line why; 141
+"""The command `strata`. Exit status: 0 for yes, 1 for no, 2 for could not tell, with one line why (`command`); 141
 when the reader of its output left before the end (`output`)."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from strata import __version__, switches
+from strata.command import command
 from strata.device import LANES, PINNED_ARCHS, named, this_machine
 from strata.executors import cache, open_executor
 from strata.executors.base import Executor, StrataError
@@ -23,10 +24,9 @@ from strata.kernels.expert_probe import lines
 from strata.kernels.paths import PATHS
 from strata.memory import plan_command
 from strata.memory.settings import loan_settings
-from strata.output import ends_unread
 
 
-@ends_unread
+@command("strata")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `strata` with `arguments` (default: the command line's) and return its exit status."""
     parser = argparse.ArgumentParser(prog="strata", description="Prompt-side kernels and what they run on.")
@@ -42,11 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gate_parser.set_defaults(run=lambda chosen: gate(chosen.capability, chosen.all, chosen.json))
     plan_command.add(commands)
     chosen = parser.parse_args(arguments)
-    try:
-        return int(chosen.run(chosen))
-    except StrataError as error:
-        print(f"strata: {error}", file=sys.stderr)
-        return 2
+    return int(chosen.run(chosen))
 
 
 def doctor() -> int:

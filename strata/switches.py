@@ -217,6 +217,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "STRATA_CACHE_DIR": "Where compiled kernels are kept.",
         "STRATA_STATE_DIR": "Where records of this machine's own runs are kept.",
+        "STRATA_TRACEBACK": "Whether a command that could not run shows the traceback of what nobody foresaw.",
         "STRATA_BENCH_EXECUTOR": "Which executor the benchmarks in tests/ time: auto, lanes or cuda.",
     }
 )

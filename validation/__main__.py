@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what may be missing is imported
+    from strata.unforeseen import from_the_start
+
+    from_the_start()
+
 import argparse
 import sys
 from collections.abc import Sequence
@@ -12,11 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 import validation.blas_threads  # noqa: F401  before anything imports NumPy
+from strata.command import command
 from strata.executors import NAMES as EXECUTORS
-from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
-from strata.output import ends_unread
 from validation import fuzz, kinds, ledger_command, parity, profiles, soak, static
 from validation.controls import proof
 from validation.experts import faults
@@ -144,27 +148,20 @@ def _list(command: str, console: Console) -> int:
     return 0
 
 
-@ends_unread
+@command(interrupted=parity.FAILED)  # of commands that keep nothing; those that do say so themselves
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = parser().parse_args(words)
     # Without a terminal rich assumes 80 columns; a log has room for the table.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else LOG_WIDTH)
-    try:
-        if options.command == "parity":
-            return parity.run(options, words, console)
-        if options.command in _COMMANDS:
-            return int(_COMMANDS[options.command][0].run(options, console))
-        if options.command == "controls":
-            return proof.run(console)
-        return _list(options.command, console)
-    except StrataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return COULD_NOT_RUN
-    except KeyboardInterrupt:  # outside of the cases, which keep what is finished
-        print("interrupted", file=sys.stderr)
-        return parity.FAILED
+    if options.command == "parity":
+        return parity.run(options, words, console)
+    if options.command in _COMMANDS:
+        return int(_COMMANDS[options.command][0].run(options, console))
+    if options.command == "controls":
+        return proof.run(console)
+    return _list(options.command, console)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,18 @@ package (option `packer=kernel|reference|gguf` of the case): input this project 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path as FilePath
 
 import numpy as np
 
 from strata.executors.base import Executor, StrataError
-from strata.kernels.pool import MODE_FORMATS, Pool
+from strata.kernels.pool import GROUPS, HEAD_DIM, MODE_FORMATS, Pool
 from validation import planes
 from validation.captured import archive
-from validation.captured.archive import Capture
-from validation.cases import Case, CaseError
+from validation.captured.archive import Capture, CaptureError
+from validation.cases import MOST, Case, CaseError
 from validation.pack_case import ROTATED, pack
 from validation.planes import Cells
 from validation.pools import Inputs, page_table, place, select
@@ -28,8 +29,28 @@ PACKERS = ("kernel", "reference", "gguf")
 
 @lru_cache(maxsize=1)
 def load(file: FilePath) -> Capture:
-    """The capture in a file; the last one is kept."""
-    return archive.load(file)
+    """The capture in a file; the last one is kept. Raises CaptureError when the kernels cannot take its shapes."""
+    capture = archive.load(file)
+    facts = capture.metadata
+    if facts.head_dim != HEAD_DIM:
+        raise CaptureError(f"{file} has head_dim {facts.head_dim}; expected {HEAD_DIM}, the only one of these kernels")
+    group, rest = divmod(facts.n_head, facts.n_head_kv)
+    if rest or group not in GROUPS:
+        raise CaptureError(
+            f"{file} has {facts.n_head} query heads on {facts.n_head_kv} KV heads; expected {_listed(GROUPS)} query"
+            " heads a KV head"
+        )
+    if facts.n_head_kv > MOST["kv"] or facts.tokens > MOST["context"]:
+        raise CaptureError(
+            f"{file} has {facts.n_head_kv} KV heads and {facts.tokens} tokens; expected at most {MOST['kv']} and"
+            f" {MOST['context']}"
+        )
+    return capture
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} or {last}"
 
 
 def build_captured(case: Case, mode: str, executor: Executor, file: FilePath | None) -> Inputs:

@@ -27,7 +27,8 @@ _FIELDS = {
 _DEFAULTS = {"page": 4, "kv": 2, "group": 12, "top": TOP}
 #: What a recipe may add: `layer` of a capture, `packer` of its pool.
 OPTIONS = ("layer", "packer")
-_LARGEST = {"seed": (1 << 64) - 1, "context": 1 << 24, "queries": 1 << 20, "page": 4096, "kv": 64, "group": 64}
+#: The largest value of a number, by its key.
+MOST = {"seed": (1 << 64) - 1, "context": 1 << 24, "queries": 1 << 20, "page": 4096, "kv": 64, "group": 64}
 
 
 class CaseError(StrataError):
@@ -57,7 +58,7 @@ class Case:
         for key, name in _FIELDS.items():
             value = getattr(self, name)
             smallest = 0 if key in ("seed", "queries") else 1
-            largest = _LARGEST.get(key, 1 << 24)
+            largest = MOST.get(key, 1 << 24)
             if not smallest <= value <= largest:
                 raise CaseError(f"case: {key} is {value}, expected {smallest}..{largest}")
         if self.queries > self.context:

@@ -8,7 +8,6 @@ Experts, router and combining: every run with the exact model in NumPy. Kinds ta
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path as FilePath
@@ -20,8 +19,14 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors import open_executor
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
 from strata.kernels.paths import AROUND, EXPERTS, Path, select
-from validation import fuzz_around, fuzz_attention, fuzz_expert_draws, fuzz_experts
+from strata.unforeseen import unforeseen
+from validation import fuzz_around, fuzz_attention, fuzz_expert_draws, fuzz_experts, unfinished
 from validation.fuzz_compared import Compared
+from validation.report import owner
+from validation.report.run_file import RunFile
+
+PASSED, FAILED = 0, 1
+NAME = "fuzz.json"
 
 
 @dataclass(frozen=True)
@@ -50,29 +55,64 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--executor", choices=EXECUTORS, default="auto", help="where (default: %(default)s)")
     command.add_argument("--target", metavar="ARCH", help="cuda: image to build, e.g. compute_75")
     command.add_argument("--rule", default="sm_90", help="lanes: tensor-core rule (default: %(default)s)")
-    command.add_argument("--out", type=FilePath, metavar="DIR", help="write fuzz.json there")
+    command.add_argument("--out", type=FilePath, metavar="DIR", help=f"write {NAME} there")
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Exit status 0 when no bit differed and no guard was hit, 1 otherwise. Raises StrataError when it cannot run."""
+    """Exit status 0 when no bit differed and no guard was hit, 1 otherwise, also after Ctrl-C.
+
+    Raises StrataError when it cannot run, or cannot go on; what is finished is kept all the same.
+    """
     if options.count < 1 or options.first < 0:
         raise StrataError(f"--count {options.count} and --first {options.first}: expected at least 1 and at least 0")
     kinds = _kinds(options.paths)
+    file = RunFile(options.out, NAME) if options.out is not None else None
     executor = open_executor(options.executor, rule=options.rule, target=options.target)
     results: list[Compared] = []
-    for index in range(options.first, options.first + options.count):
-        turn, slot = divmod(index, len(kinds))
-        for result in _compare(*kinds[slot], executor, options.seed, turn):
-            results.append(result)
-            if not result.sound:
-                console.print(_explain(result, options.seed, turn, executor.name), markup=False, soft_wrap=True)
-        done = index - options.first + 1
-        if done % 16 == 0 or done == options.count:
-            differing, outputs = (sum(getattr(one, name) for one in results) for name in ("differing", "outputs"))
-            console.print(f"{done} of {options.count} configurations: {differing} of {outputs:,} outputs differ")
-        if options.out is not None:
-            _write(options.out, executor, results)
-    return 0 if results and all(result.sound for result in results) else 1
+    done = 0
+    try:
+        for index in range(options.first, options.first + options.count):
+            turn, slot = divmod(index, len(kinds))
+            for result in _compare(*kinds[slot], executor, options.seed, turn):
+                results.append(result)
+                if not result.sound:
+                    console.print(_explain(result, options.seed, turn, executor.name), markup=False, soft_wrap=True)
+            done += 1
+            if done % 16 == 0 or done == options.count:
+                console.print(f"{done} of {options.count} configurations: {_differ(results)}")
+            _write(file, unfinished.COMPLETE if done == options.count else unfinished.RUNNING, executor, results)
+    except BaseException as error:
+        _broken_off(error, options, done, lambda status: _write(file, status, executor, results), results, console)
+        if not isinstance(error, KeyboardInterrupt):
+            raise
+        return FAILED
+    return PASSED if results and all(result.sound for result in results) else FAILED
+
+
+def _broken_off(
+    error: BaseException,
+    options: argparse.Namespace,
+    done: int,
+    write: Callable[[str], None],
+    results: Sequence[Compared],
+    console: Console,
+) -> None:
+    """Keep what is finished, say how much it is and how to go on."""
+    try:
+        write(unfinished.status(error))
+    finally:
+        first = options.first + done
+        rest = {"first": first, "count": options.count - done, "seed": options.seed, "paths": options.paths}
+        rest |= {"executor": options.executor, "target": options.target, "rule": options.rule}
+        rest |= {"out": unfinished.beside(options.out, first)}
+        kept = f", in {options.out / NAME}" if options.out is not None else ""
+        finished = f"{done} of {options.count} configurations are finished, {_differ(results)}{kept}"
+        unfinished.say(console, error, finished, f"the rest: {unfinished.command('validation fuzz', rest)}")
+
+
+def _differ(results: Sequence[Compared]) -> str:
+    differing, outputs = (sum(getattr(one, name) for one in results) for name in ("differing", "outputs"))
+    return f"{differing} of {outputs:,} outputs differ"
 
 
 def _kinds(pattern: str) -> list[tuple[Kind, list[Path]]]:
@@ -101,6 +141,8 @@ def _compare(kind: Kind, paths: Sequence[Path], executor: Executor, seed: int, i
             raise
         except StrataError as error:
             yield Compared(what.text(), path.name, said=str(error))
+        except Exception as error:  # a fault of the harness: this run is none, the others go on
+            yield Compared(what.text(), path.name, said=unforeseen(error))
 
 
 def _explain(result: Compared, seed: int, index: int, executor: str) -> str:
@@ -113,10 +155,7 @@ def _explain(result: Compared, seed: int, index: int, executor: str) -> str:
     )
 
 
-def _write(directory: FilePath, executor: Executor, results: list[Compared]) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        held = {"executor": executor.describe(), "results": [asdict(result) for result in results]}
-        (directory / "fuzz.json").write_text(json.dumps(held, indent=1, allow_nan=False))
-    except OSError as error:
-        raise StrataError(f"cannot write {directory}: {error.strerror}") from error
+def _write(file: RunFile | None, status: str, executor: Executor, results: Sequence[Compared]) -> None:
+    if file is not None:
+        held = {"status": status, "process": owner.this(), "executor": executor.describe()}
+        file.write(held | {"results": [asdict(result) for result in results]})

@@ -32,6 +32,7 @@ from validation.profiles import Entry
 from validation.readings import Followed, followed
 from validation.record import recording
 from validation.record.recording import Recording
+from validation.report import owner
 from validation.report.progress import Reporter
 from validation.report.run_file import SCHEMA, RunFile
 from validation.report.table import print_report
@@ -125,6 +126,7 @@ class Run:
                 "failed": [answer.line() for answer in proof.failed(self.controls)],
                 "command": shlex.join(["python", "-m", "validation", *self.words]),
                 "started": self.started,
+                "process": owner.this(),
                 "seconds": time.perf_counter() - self.began,
                 "python": platform.python_version(),
                 "numpy": np.__version__,
@@ -223,6 +225,8 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
         raise StrataError(str(error)) from error
     if options.record is not None:
         recording.refuse_other_paths(paths)
+    if options.capture:  # whatever uses it: no case can make up for a capture that does not fit
+        load_capture(options.capture)
     entries = plan_entries(options, paths)
     file = RunFile(options.out) if options.out else None
     stations = Stations(options.executor, options.rule, options.target, options.flavor, options.schedule_seed)
@@ -273,6 +277,11 @@ def _run(record: Run, rerun: Sequence[str], console: Console) -> int:
         none = "; an interrupted run makes no record" if record.recording else ""
         console.print(f"interrupted: the finished cases are kept{where}{none}", markup=False)
         return FAILED
+    except Exception:  # of what all cases need; it is said after what is finished
+        record.end("failed", console)
+        kept = f", in {record.file.path}" if record.file else ""
+        console.print(f"{len(record.results)} of {len(record.jobs)} cases are finished{kept}", markup=False)
+        raise
     except BaseException:
         record.record("failed")
         raise

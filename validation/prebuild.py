@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
 
-from strata.executors.base import Executor, Kernel, StrataError
+from strata.executors.base import Executor, Kernel
 from strata.kernels.paths import AROUND, PATHS, Path
 from validation import around_case
 from validation.cases import Case
@@ -48,7 +48,7 @@ class Prebuild:
         if not self._lanes and not predict:
             return
         for job in jobs:
-            with suppress(StrataError):  # an unknown geometry is said by its case
+            with suppress(Exception):  # said by its case, which asks the same again: an unknown geometry, say
                 # What is compiled depends on no rule, so the predictions of all of them find it.
                 executor = stations.of(job, ()).executor if self._lanes else stations.predictor(DEFAULT_RULE)
                 for kernel in kernels_of(job):
@@ -63,7 +63,7 @@ class Prebuild:
 
     def wait(self, job: Job, station: Station) -> Station:
         """`station`, once the kernels of its job are built. A build that failed fails again in its case."""
-        with suppress(StrataError):
+        with suppress(Exception):
             for kernel in kernels_of(job):
                 future = self._building.get(self._key(job, kernel))
                 if future is not None:

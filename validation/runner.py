@@ -13,6 +13,7 @@ from typing import Any
 
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
 from strata.kernels.paths import AROUND, Path
+from strata.unforeseen import unforeseen
 from validation import around_case, attention_case, expert_case, pack_case
 from validation.attention_case import Memo
 from validation.experts.case import AnyCase, ExpertCase
@@ -59,8 +60,8 @@ def run_case(
 ) -> dict[str, Any]:
     """Run one case; the result holds JSON types only.
 
-    A kernel that faults or cannot be built, and a case too large for memory, give NOT_RUN with the reason: it fails,
-    and the run goes on.
+    A kernel that faults or cannot be built, a case too large for memory, and an exception that nobody foresaw give
+    NOT_RUN with the reason: it fails, and the run goes on.
     """
     found = Findings()
     try:
@@ -76,6 +77,8 @@ def run_case(
         found.checks.append(Check("run", Verdict.NOT_RUN, str(error)))
     except MemoryError as error:  # of the host or, by CuPy, of a card
         found.checks.append(Check("run", Verdict.NOT_RUN, f"too little memory for this case: {error}"))
+    except Exception as error:  # a fault of the harness, or of what it stands on: the other cases are none the worse
+        found.checks.append(Check("run", Verdict.NOT_RUN, unforeseen(error)))
     verdict = settle(found.checks)
     command = rerun_command(case, path, settings)
     result = {

@@ -9,30 +9,30 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from multiprocessing import get_context
 from pathlib import Path as FilePath
 
 from rich.console import Console
 
 from strata.executors.base import Executor, Kernel, StrataError
 from strata.executors.lanes import LanesExecutor
-from validation import soak_plan
+from validation import soak_plan, unfinished
 from validation.prebuild import kernels_of
 from validation.predict import DEFAULT_RULE
+from validation.report import owner
 from validation.report.progress import Reporter
 from validation.report.run_file import RunFile
 from validation.runner import Job, run_case
 from validation.settings import Settings
 from validation.soak_tally import Finished, Tally, report
 from validation.stations import Stations
+from validation.workers import workers
 
 SCHEMA = "strata-soak/1"
 NAME = "soak.json"
@@ -40,6 +40,8 @@ PASSED, FAILED = 0, 1
 #: Runs handed to a process at once, and how many such parts wait for each process.
 PART = 4
 AHEAD = 4
+#: Seconds after which what is finished is written again, for a run that is killed.
+KEPT_S = 30.0
 
 
 def _one_thread(name: str, *, rule: str, flavor: str, seed: int | None, target: str | None) -> Executor:
@@ -84,9 +86,7 @@ _worker: Worker | None = None
 
 
 def _start(plan: Plan) -> None:
-    """In a new process: Ctrl-C is for the parent, which then waits for the parts that have begun."""
     global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _worker = Worker(plan)
 
 
@@ -107,7 +107,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Exit status 0 when every run passed, 1 when one did not or Ctrl-C came. Raises StrataError when it cannot run."""
+    """Exit status 0 when every run passed, 1 when one did not or Ctrl-C came.
+
+    Raises StrataError when it cannot run, or cannot go on; what is finished is kept and reported all the same.
+    """
     jobs = (os.cpu_count() or 1) if options.jobs is None else options.jobs
     if options.runs < 1 or options.start < 0 or options.seed < 0 or jobs < 1:
         raise StrataError(
@@ -126,28 +129,69 @@ def run(options: argparse.Namespace, console: Console) -> int:
         f"{jobs} processes",
         markup=False,
     )
-    tally, began, status = Tally(), time.perf_counter(), "complete"
+    kept = _Kept(options, plan, jobs, file)
+    tally = kept.tally
     try:
+        began = time.perf_counter()
         built = _prebuild(indices, plan, jobs)
         console.print(f"{built} kernels are built, {time.perf_counter() - began:.0f} s")
-        began = time.perf_counter()
+        kept.began = time.perf_counter()
         with Reporter(console, options.runs) as reporter:
             for finished in _all(indices, plan, jobs):
-                tally.add(finished)
+                kept.add(finished)
                 said = f"alarm in run {finished.index}: {finished.case} | {finished.explain}"
                 reporter.finished(f"run {finished.index}", "" if finished.passes else said)
-    except KeyboardInterrupt:
-        status = "interrupted"
-    seconds = time.perf_counter() - began
-    if file:
-        planned = {**asdict(plan), "start": options.start, "runs": options.runs}
-        file.write({"schema": SCHEMA, "status": status, **planned, "seconds": seconds, "jobs": jobs, **tally.record()})
-    report(console, tally, seconds)
-    if status == "interrupted":
-        after = options.start + tally.runs
-        left = options.runs - tally.runs
-        console.print(f"interrupted: the finished runs are kept; the rest: --start {after} --runs {left}")
+    except BaseException as error:
+        kept.broken_off(error, console)
+        if not isinstance(error, KeyboardInterrupt):
+            raise
+    else:
+        kept.write(unfinished.COMPLETE)
+        report(console, tally, kept.seconds)
     return PASSED if tally.runs == options.runs and not tally.alarms else FAILED
+
+
+@dataclass
+class _Kept:
+    """What is finished of a run. file: where it is kept, None for a run that keeps nothing."""
+
+    options: argparse.Namespace
+    plan: Plan
+    jobs: int
+    file: RunFile | None
+    tally: Tally = field(default_factory=Tally)
+    began: float = field(default_factory=time.perf_counter)
+    written: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    def add(self, finished: Finished) -> None:
+        self.tally.add(finished)
+        if time.perf_counter() - self.written >= KEPT_S:
+            self.write(unfinished.RUNNING)
+            self.written = time.perf_counter()
+
+    def write(self, status: str) -> None:
+        if self.file:
+            planned = {**asdict(self.plan), "start": self.options.start, "runs": self.options.runs}
+            spent = {"seconds": self.seconds, "jobs": self.jobs, "process": owner.this()}
+            self.file.write({"schema": SCHEMA, "status": status, **planned, **spent, **self.tally.record()})
+
+    def broken_off(self, error: BaseException, console: Console) -> None:
+        """Keep and report what is finished, and say how to go on."""
+        try:
+            self.write(unfinished.status(error))
+        finally:
+            report(console, self.tally, self.seconds)
+            done = self.tally.runs
+            first = self.options.start + done
+            rest = {"start": first, "runs": self.options.runs - done, "seed": self.plan.seed, "paths": self.plan.paths}
+            rest |= {"rule": self.plan.rule, "jobs": self.jobs, "out": unfinished.beside(self.options.out, first)}
+            where = f", in {self.file.path}" if self.file else ""
+            finished = f"{done} of {self.options.runs} runs are finished{where}"
+            unfinished.say(console, error, finished, f"the rest: {unfinished.command('validation soak', rest)}")
 
 
 def _prebuild(indices: Sequence[int], plan: Plan, jobs: int) -> int:
@@ -162,7 +206,7 @@ def _prebuild(indices: Sequence[int], plan: Plan, jobs: int) -> int:
     pool = ThreadPoolExecutor(jobs)
     try:
         for future in [pool.submit(executor.build, kernel) for (_, kernel), executor in needed.items()]:
-            with suppress(StrataError):  # said by its run
+            with suppress(Exception):  # said by its run, which asks for the same again
                 future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -176,14 +220,8 @@ def _all(indices: Sequence[int], plan: Plan, jobs: int) -> Iterator[Finished]:
         yield from map(worker.run, indices)
         return
     parts = [indices[first : first + PART] for first in range(0, len(indices), PART)]
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (plan,))
-    try:
+    with workers(jobs, _start, plan) as pool:
         yield from _in_order(parts, jobs * AHEAD, lambda part: pool.submit(_part, part))
-    finally:
-        # Whatever comes, a second Ctrl-C too: nobody waits for a run whose result nobody takes.
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in list((getattr(pool, "_processes", None) or {}).values()):
-            process.terminate()
 
 
 def _in_order(
@@ -202,4 +240,4 @@ def _in_order(
         try:
             yield from future.result()
         except BrokenProcessPool as error:
-            raise StrataError(f"a process died in run {part[0]} or soon after it; --start {part[0]} goes on") from error
+            raise StrataError(f"a process died in run {part[0]} or soon after it") from error

@@ -26,7 +26,7 @@ from strata.executors.cuda.nvrtc import Nvrtc, load_nvrtc
 from strata.kernels import kv_pack
 from strata.kernels.paths import AROUND, Limits, Path, limits, select
 from strata.kernels.pool import GROUPS, MODE_FORMATS
-from validation import around_case
+from validation import around_case, unfinished
 from validation.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
 from validation.operations import ATTENTION
 from validation.pack_case import ROTATED
@@ -35,6 +35,7 @@ from validation.report.progress import Reporter
 #: Compute capabilities, times ten, that images are made for, and the major versions of the pinned compilers.
 ARCHS = (75, 80, 86, 89, 90, 120)
 COMPILERS = (12, 13)
+PASSED, FAILED = 0, 1
 _MATRIX = ("HMMA", "IMMA")
 #: An instruction of a listing: the address in a comment, a predicate, the opcode with its modifiers.
 _OPCODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P[0-9T]+\s+)?([A-Z][A-Z0-9_.]*)")
@@ -190,7 +191,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Measure, print a row for each path, architecture and compiler, and the broken limits; 0 when none is broken."""
+    """Measure, print a row for each path, architecture and compiler, and the broken limits; 0 when none is broken, 1
+    when one is or Ctrl-C came. Raises StrataError when it cannot go on, after what is finished is printed."""
     try:
         paths = select(options.paths)
     except ValueError as error:
@@ -203,16 +205,25 @@ def run(options: argparse.Namespace, console: Console) -> int:
         raise StrataError(f"no image of {options.paths} exists for {options.archs}, expected one it runs on")
     found: dict[tuple[str, int, str], list[Figures]] = {}
     broken: list[str] = []
-    with Reporter(console, total) as reporter:
-        for path, figures in measure_all(paths, options.groups, nvrtcs, options.archs):
-            wrong = problems(path, figures)
-            broken += wrong
-            found.setdefault((path.name, figures.arch, figures.compiler), []).append(figures)
-            reporter.finished(f"{path.name} {figures.kernel.partition('[')[0]} sm_{figures.arch}", "; ".join(wrong))
+    try:
+        with Reporter(console, total) as reporter:
+            for path, figures in measure_all(paths, options.groups, nvrtcs, options.archs):
+                wrong = problems(path, figures)
+                broken += wrong
+                found.setdefault((path.name, figures.arch, figures.compiler), []).append(figures)
+                reporter.finished(f"{path.name} {figures.kernel.partition('[')[0]} sm_{figures.arch}", "; ".join(wrong))
+    except BaseException as error:
+        console.print(_table(_by_kernel(found) if options.each else found))
+        done = sum(map(len, found.values()))
+        finished = f"{done} of {total} images are measured, {len(broken)} limits broken"
+        unfinished.say(console, error, finished, "compiled images are kept, so the same command is there again soon")
+        if not isinstance(error, KeyboardInterrupt):
+            raise
+        return FAILED
     console.print(_table(_by_kernel(found) if options.each else found))
     said = f"{total} images: " + (f"{len(broken)} limits broken" if broken else "every limit is kept")
     console.print(said, markup=False)
-    return int(bool(broken))
+    return FAILED if broken else PASSED
 
 
 def _by_kernel(found: dict[tuple[str, int, str], list[Figures]]) -> dict[tuple[str, int, str], list[Figures]]:

@@ -1,6 +1,7 @@
 """The build cache: a directory for every compiled kernel, named by what it was made from.
 
-An entry is made in a scratch directory and renamed into place, so a reader sees all of it or none.
+An entry is made in a scratch directory and renamed into place, so a reader sees all of it or none. Those that killed
+processes left are swept (`scratch`).
 Each entry carries a manifest of its files; one whose bytes changed on disk is thrown away and made
 again, because a stale or damaged image must never pass for the source it is named after.
 """
@@ -11,18 +12,19 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from strata.executors.base import ExecutorUnavailable
+from strata.scratch import Scratch, sweep
 
 #: Names the directory that holds the cache; unset means the platform's own place for caches.
 VARIABLE = "STRATA_CACHE_DIR"
 
 _MANIFEST = "manifest.json"
+_MAKING = ".making-"
 _KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{7,159}")
 
 
@@ -58,7 +60,7 @@ def directory() -> Path:
 def probe() -> Path:
     """The cache directory, after creating it and writing in it. Raises ExecutorUnavailable when that fails."""
     root = directory()
-    shutil.rmtree(_scratch(root), ignore_errors=True)
+    _scratch(root).close()
     return root
 
 
@@ -76,9 +78,9 @@ def entry(key: str, make: Callable[[Path], None]) -> Path:
     root = directory()
     final = root / key
     if _intact(final):
+        _sweep_once(root)
         return final
-    scratch = _scratch(root)
-    try:
+    with _scratch(root) as scratch:
         work = scratch / "entry"
         work.mkdir()
         make(work)
@@ -87,9 +89,13 @@ def entry(key: str, make: Callable[[Path], None]) -> Path:
             _place(work, final, scratch)
         except OSError as error:
             raise _unwritable(root, error) from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return final
+
+
+@lru_cache
+def _sweep_once(root: Path) -> None:
+    """A run that makes nothing, because all is there, still removes what killed ones left."""
+    sweep(root, _MAKING)
 
 
 def _platform_directory() -> Path:
@@ -103,12 +109,12 @@ def _platform_directory() -> Path:
     return Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache"
 
 
-def _scratch(root: Path) -> Path:
+def _scratch(root: Path) -> Scratch:
     """A new directory beside the entries: a rename is atomic only within one file system."""
     try:
         # 0700: an entry is code that this process loads, so nobody else may plant one.
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=".making-", dir=root))
+        return Scratch(root, _MAKING)
     except OSError as error:
         raise _unwritable(root, error) from error
 

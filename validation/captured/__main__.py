@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what may be missing is imported
+    from strata.unforeseen import from_the_start
+
+    from_the_start()
+
 import argparse
 import sys
 import time
@@ -15,34 +20,28 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from strata.executors.base import StrataError
-from strata.output import ends_unread
+from strata.command import command
+from strata.unforeseen import INTERRUPTED
 from validation.captured.archive import Capture, load
 from validation.captured.capture import DEFAULT_LAYERS, DEFAULT_TOKENS, capture
 from validation.captured.forward import Progress
 
-FAILED = 2
-INTERRUPTED = 130  # what a shell reports for SIGINT
 
-
-@ends_unread
+@command()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 2 could not, 130 interrupted."""
     options = _parser().parse_args(arguments)
-    console, errors = Console(highlight=False, soft_wrap=True), Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True)
+    if options.show:
+        _describe(console, load(options.show), options.show)
+        return 0
     try:
-        if options.show:
-            _describe(console, load(options.show), options.show)
-        else:
-            with _reporting(console) as progress:
-                result = capture(options.tokens, options.layers, options.out, progress)
-            _describe(console, result, options.out)
-    except StrataError as error:
-        errors.print(f"error: {error}", markup=False)
-        return FAILED
+        with _reporting(console) as progress:
+            result = capture(options.tokens, options.layers, options.out, progress)
     except KeyboardInterrupt:
-        errors.print("interrupted: a capture is written whole or not at all")
+        print("interrupted: a capture is written whole or not at all", file=sys.stderr)
         return INTERRUPTED
+    _describe(console, result, options.out)
     return 0
 
 

@@ -7,6 +7,11 @@ was told to leave, as an encoder does that finishes its picture.
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what may be missing is imported
+    from strata.unforeseen import from_the_start
+
+    from_the_start()
+
 import argparse
 import subprocess
 import sys
@@ -16,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from strata.command import command
 from strata.executors.base import StrataError
 from strata.memory.bindings import Bindings
 from strata.memory.fake import POISON, FakeCard, FakeDriver
@@ -81,6 +87,7 @@ class ProcessBorrower:
         self._process.wait()
 
 
+@command()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Take, write, tell, hold, leave."""
     parser = argparse.ArgumentParser(prog="python -m validation.memory.borrower", description=__doc__)

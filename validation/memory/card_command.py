@@ -33,21 +33,30 @@ def run(options: argparse.Namespace, console: Console) -> int:
     world = fake_world() if options.fake else real_world()
     found: dict[str, object] = {}
     status = PASSED
-    for name, step in steps(world, options.fake):
-        try:
-            figures = step()
-        except StrataError as error:
-            found[name] = {"failed": str(error)}
-            console.print(f"{name}: FAILED: {error}", markup=False)
-            status = FAILED
-            break  # what comes later stands on what has failed
-        found[name] = figures
-        console.print(
-            f"{name}: {', '.join(f'{key} {value}' for key, value in figures.items()) or 'done'}", markup=False
-        )
-    if options.out:
-        options.out.write_text(json.dumps(found, indent=1) + "\n")
+    try:
+        for name, step in steps(world, options.fake):
+            try:
+                figures = step()
+            except StrataError as error:
+                found[name] = {"failed": str(error)}
+                console.print(f"{name}: FAILED: {error}", markup=False)
+                status = FAILED
+                break  # what comes later stands on what has failed
+            found[name] = figures
+            console.print(
+                f"{name}: {', '.join(f'{key} {value}' for key, value in figures.items()) or 'done'}", markup=False
+            )
+    finally:  # figures of finished steps are kept, whatever ends the command
+        if options.out:
+            _write(options.out, found)
     return status
+
+
+def _write(file: FilePath, found: dict[str, object]) -> None:
+    try:
+        file.write_text(json.dumps(found, indent=1) + "\n")
+    except OSError as error:
+        raise StrataError(f"--out {str(file)!r} cannot be written: {error.strerror}") from error
 
 
 def _writable(file: FilePath) -> None:

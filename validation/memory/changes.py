@@ -10,6 +10,11 @@ at the end. Status 0: all as expected; 1: something was not; 2: it could not run
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what may be missing is imported
+    from strata.unforeseen import from_the_start
+
+    from_the_start()
+
 import argparse
 import json
 import sys
@@ -21,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.base import StrataError
+from strata.command import command
 from strata.memory.arena import open_arena
 from strata.memory.carve import Workspace
 from strata.memory.fake import FakeCard, FakeDriver
@@ -35,7 +40,6 @@ from strata.memory.pieces import MIB
 from strata.memory.prompt_path import PromptPath
 from strata.memory.slots import uniform_slots
 from strata.memory.source import total_bytes
-from strata.output import ends_unread
 from validation.memory.loan_engine import REAL, SMALL, STATE, LoanEngine, Sizes, locked, profile
 
 #: What is written over a workspace.
@@ -132,23 +136,19 @@ def run(driver: Any, sizes: Sizes, changes: int) -> Report:
     return report
 
 
-@ends_unread
+@command("changes")
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.memory.changes", description=__doc__.partition("\n")[0])
     parser.add_argument("--driver", choices=("fake", "real"), default="fake")
     parser.add_argument("--changes", type=int, default=100)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
-    try:
-        if chosen.driver == "real":
-            from strata.memory.real import RealDriver
+    if chosen.driver == "real":
+        from strata.memory.real import RealDriver
 
-            report = run(RealDriver(), REAL, chosen.changes)
-        else:
-            report = run(FakeDriver(FakeCard(512 * MIB), 64 << 10), SMALL, chosen.changes)
-    except StrataError as error:
-        print(f"changes: {error}", file=sys.stderr)
-        return 2
+        report = run(RealDriver(), REAL, chosen.changes)
+    else:
+        report = run(FakeDriver(FakeCard(512 * MIB), 64 << 10), SMALL, chosen.changes)
     medians = {name: 1000 * median(seconds) for name, seconds in report.times.items()}
     if chosen.json:
         print(json.dumps({"changes": chosen.changes, "problems": report.problems, "median_ms": medians}, indent=1))

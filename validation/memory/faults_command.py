@@ -9,20 +9,20 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from fnmatch import fnmatchcase
-from multiprocessing import get_context
 
 from rich.console import Console
 from rich.table import Table
 
 from strata.executors.base import StrataError
 from strata.memory.driver import Code
+from validation import unfinished
 from validation.memory.exhaustive import CODES, Findings, examine
 from validation.memory.operations import DONE, FATAL, OPERATIONS, REFUSED
 from validation.memory.world import KINDS
 from validation.memory.wrong_bytes import compared
 from validation.memory.wrong_bytes import examine as wrong_bytes
+from validation.workers import workers
 
 PASSED, FAILED = 0, 1
 #: Problems that are shown.
@@ -56,16 +56,21 @@ def run(options: argparse.Namespace, console: Console) -> int:
     table = Table(box=None, pad_edge=False)
     for heading in ("operation", "slots", "calls", "trials", DONE, REFUSED, FATAL, "problems"):
         table.add_column(heading, no_wrap=True, justify="left" if heading in ("operation", "slots") else "right")
-    for (name, kind), findings in zip(parts, _all(parts, codes, options.jobs), strict=True):
-        total.add(findings)
-        counts = Counter(outcome for _, _, outcome in findings.outcomes.elements())
-        figures = (sum(findings.calls.values()), findings.trials, counts[DONE], counts[REFUSED], counts[FATAL])
-        table.add_row(name, kind, *map(str, figures), str(len(findings.problems)))
-    console.print(table)
-    for line in total.problems[:SHOWN]:
-        console.print(line, markup=False)
-    if len(total.problems) > SHOWN:
-        console.print(f"and {len(total.problems) - SHOWN} more")
+    try:
+        for (name, kind), findings in zip(parts, _all(parts, codes, options.jobs), strict=True):
+            total.add(findings)
+            counts = Counter(outcome for _, _, outcome in findings.outcomes.elements())
+            figures = (sum(findings.calls.values()), findings.trials, counts[DONE], counts[REFUSED], counts[FATAL])
+            table.add_row(name, kind, *map(str, figures), str(len(findings.problems)))
+    except BaseException as error:
+        _show(table, total, console)
+        finished = f"{table.row_count} of {len(parts)} rows are finished, {len(total.problems)} problems"
+        left = list(dict.fromkeys(name for name, _ in parts[table.row_count :]))
+        unfinished.say(console, error, finished, f"the rest, one after the other: --operations {', '.join(left)}")
+        if not isinstance(error, KeyboardInterrupt):
+            raise
+        return FAILED
+    _show(table, total, console)
     calls = sum(total.calls.values())
     words = (
         f"{total.trials - total.pairs} failures over {calls} driver calls, {len(codes)} codes, before and after their "
@@ -74,6 +79,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
     console.print(f"{words}: {'no problem' if not total.problems else f'{len(total.problems)} problems'}")
     silent = _wrong_bytes(options.operations, console)
     return FAILED if total.problems or silent else PASSED
+
+
+def _show(table: Table, total: Findings, console: Console) -> None:
+    console.print(table)
+    for line in total.problems[:SHOWN]:
+        console.print(line, markup=False)
+    if len(total.problems) > SHOWN:
+        console.print(f"and {len(total.problems) - SHOWN} more")
 
 
 def _wrong_bytes(names: str, console: Console) -> int:
@@ -103,5 +116,5 @@ def _all(parts: Sequence[tuple[str, str]], codes: Sequence[int], jobs: int) -> I
     if jobs == 1:
         yield from (_one(part, codes) for part in parts)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with workers(jobs) as pool:
         yield from pool.map(_one, parts, [codes] * len(parts))

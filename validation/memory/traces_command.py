@@ -13,6 +13,7 @@ import time
 from rich.console import Console
 
 from strata.executors.base import StrataError
+from validation import unfinished
 
 PASSED, FAILED = 0, 1
 #: Steps of a trace at most.
@@ -28,6 +29,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--steps", type=int, default=100_000, metavar="N", help="at least so many (default: %(default)s)"
     )
+    command.add_argument("--first", type=int, default=0, metavar="I", help="round to begin with (default: %(default)s)")
     command.add_argument("--seed", type=int, default=1, metavar="N", help="of all traces (default: %(default)s)")
 
 
@@ -39,9 +41,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if error.name != "hypothesis":
             raise
         raise StrataError("hypothesis is not installed: python -m pip install hypothesis") from None
-    if options.steps < 1:
-        raise StrataError(f"--steps {options.steps}: expected at least 1")
-    began, done, turn = time.perf_counter(), 0, 0
+    if options.steps < 1 or options.first < 0:
+        raise StrataError(f"--steps {options.steps} and --first {options.first}: expected at least 1 and 0")
+    began, done, turn = time.perf_counter(), 0, options.first
     while done < options.steps:
         try:
             done += machine.run(ROUND, LENGTH, options.seed * 1_000_003 + turn)
@@ -50,10 +52,19 @@ def run(options: argparse.Namespace, console: Console) -> int:
             for note in getattr(error, "__notes__", ()):
                 console.print(note, markup=False)
             return FAILED
+        except KeyboardInterrupt as error:
+            rest = {"steps": options.steps - done, "first": turn, "seed": options.seed}
+            finished = f"{done} of {options.steps} steps are finished without a violation"
+            unfinished.say(
+                console, error, finished, f"the rest: {unfinished.command('validation memory traces', rest)}"
+            )
+            return FAILED
         turn += 1
         if turn % 10 == 0:
             console.print(f"{done} steps, {time.perf_counter() - began:.0f} s")
-    console.print(f"{done} steps of {turn * ROUND} traces, {time.perf_counter() - began:.0f} s: no violation")
+    console.print(
+        f"{done} steps of {(turn - options.first) * ROUND} traces, {time.perf_counter() - began:.0f} s: no violation"
+    )
     for name, (carried_out, refused) in sorted(machine.tally.items()):
         console.print(f"  {name}: {carried_out} carried out, {refused} refused")
     console.print(f"  LEND began in {len(machine.boundaries)} places")

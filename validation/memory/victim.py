@@ -7,11 +7,17 @@ verifier, which are released and restored.
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what may be missing is imported
+    from strata.unforeseen import from_the_start
+
+    from_the_start()
+
 import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from strata.command import command
 from strata.executors.base import StrataError
 from strata.memory.pieces import MIB
 from validation.memory.bench_world import BenchWorld, fake_world, real_world
@@ -20,6 +26,7 @@ from validation.memory.loan_engine import BRISK, SMALL, LoanEngine
 WHATS = ("lend", "alias", "loan")
 
 
+@command()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status 0 after `--rounds`."""
     parser = argparse.ArgumentParser(prog="python -m validation.memory.victim", description=__doc__)

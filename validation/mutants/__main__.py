@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what may be missing is imported
+    from strata.unforeseen import from_the_start
+
+    from_the_start()
+
 import argparse
 import os
 import sys
@@ -12,14 +17,15 @@ from pathlib import Path as FilePath
 
 from rich.console import Console
 
+from strata.command import command
 from strata.executors import NAMES
 from strata.executors.base import StrataError
-from strata.output import ends_unread
+from validation import unfinished
 from validation.mutants import matrix, published
 from validation.mutants.faults import table
 from validation.mutants.mutant import Mutant
 from validation.mutants.store import Store
-from validation.mutants.trial import Outcome, outcome
+from validation.mutants.trial import Outcome, end_trials, outcome
 from validation.report.progress import Reporter
 
 PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
@@ -58,37 +64,38 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-@ends_unread
+@command()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 when every mutant was killed, 1 when one survived, 2 when one could not be judged."""
     options = parser().parse_args(arguments)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+    known = table()
+    names = _chosen(options, list(known))
+    if options.list:
+        for name in names:
+            console.print(f"{name}: {known[name].why}", markup=False, soft_wrap=True)
+        return PASSED
+    store = Store(options.out, options.executor)
+    chosen = [known[name] for name in names]
+    done: dict[str, Outcome] = {}
     try:
-        known = table()
-        names = _chosen(options, list(known))
-        if options.list:
-            for name in names:
-                console.print(f"{name}: {known[name].why}", markup=False, soft_wrap=True)
-            return PASSED
-        store = Store(options.out, options.executor)
-        chosen = [known[name] for name in names]
-        done: dict[str, Outcome] = {}
-        try:
-            for one in _run(chosen, options, store, console):
-                done[one.name] = one
-            if options.publish:
-                published.publish([done[name] for name in names], known)
-        except KeyboardInterrupt:
-            console.print("interrupted" + (": what is finished is kept" if options.out else ""))
-            _report([done[name] for name in names if name in done], known, console)
-            return FAILED
-    except StrataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return COULD_NOT_RUN
+        for one in _run(chosen, options, store, console):
+            done[one.name] = one
+        if options.publish:
+            published.publish([done[name] for name in names], known)
+    except BaseException as error:
+        _report([done[name] for name in names if name in done], known, console)
+        unfinished.say(console, error, f"{len(done)} of {len(names)} mutants are finished", _how_to_go_on(options))
+        if not isinstance(error, KeyboardInterrupt):
+            raise
+        return FAILED
     outcomes = [done[name] for name in names]
     _report(outcomes, known, console)
     if options.out:
-        (options.out / "mutants.md").write_text(matrix.markdown(outcomes, known))
+        try:
+            (options.out / "mutants.md").write_text(matrix.markdown(outcomes, known))
+        except OSError as error:
+            raise StrataError(f"cannot write {options.out / 'mutants.md'}: {error.strerror}") from error
     if any(one.status == "error" for one in outcomes):
         return COULD_NOT_RUN
     return FAILED if any(one.status == "survived" for one in outcomes) else PASSED
@@ -109,6 +116,12 @@ def _chosen(options: argparse.Namespace, known: Sequence[str]) -> list[str]:
         return names
     pool = names if options.names or options.missing else published.judged(names)
     return sample(pool, options.sample, today() if options.turn is None else options.turn)
+
+
+def _how_to_go_on(options: argparse.Namespace) -> str:
+    if options.out:
+        return f"they are kept in {options.out}, from which the same command goes on"
+    return "nothing is kept; with --out DIR the same command would go on"
 
 
 def _run(mutants: Sequence[Mutant], options: argparse.Namespace, store: Store, console: Console) -> Iterator[Outcome]:
@@ -132,6 +145,7 @@ def _run(mutants: Sequence[Mutant], options: argparse.Namespace, store: Store, c
                     yield one
             except BaseException:
                 workers.shutdown(wait=False, cancel_futures=True)
+                end_trials()  # whose outcome nobody takes
                 raise
 
 

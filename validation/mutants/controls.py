@@ -5,20 +5,30 @@ A program of its own, like `quick`: `python -m validation.mutants.controls` answ
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what may be missing is imported
+    from strata.unforeseen import from_the_start
+
+    from_the_start()
+
 import json
+import sys
 from pathlib import Path as FilePath
 
 import strata
+from strata.command import command
 from validation import profiles
 from validation.controls import proof
 
 
-def main() -> None:
+@command()
+def main() -> int:
+    """Answer."""
     answers = proof.flat(proof.prove())
     wrong = [{"name": one.name, "reason": one.line()} for one in proof.failed(answers)]
     packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, profiles)]
     print(json.dumps({"asked": len(answers), "wrong": wrong, "packages": packages}))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

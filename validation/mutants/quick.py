@@ -6,14 +6,21 @@ a process that has imported nothing else. Answers with one line of JSON.
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what may be missing is imported
+    from strata.unforeseen import from_the_start
+
+    from_the_start()
+
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
 import strata
+from strata.command import command
 from strata.executors import NAMES
 from strata.executors.base import BuildError, source_digests
 from strata.kernels.paths import AROUND, EXPERTS, select
@@ -87,7 +94,9 @@ def _moved(results: Sequence[dict[str, Any]], stations: Stations, seed: int) -> 
     return case | {"verdict": Verdict.EXCEEDS.value, "checks": [check]}
 
 
-def main() -> None:
+@command()
+def main() -> int:
+    """Answer."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paths", required=True)
     parser.add_argument("--recipes", nargs="*", default=[])
@@ -98,7 +107,8 @@ def main() -> None:
     answer = first_red(jobs_of(options.paths, options.recipes, options.seed, stations.lanes), stations, options.seed)
     packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, profiles)]
     print(json.dumps(answer | {"packages": packages, "sources": source_digests()}))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

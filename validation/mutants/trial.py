@@ -17,6 +17,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from strata.kernels.paths import EXPERTS
+from strata.unforeseen import unforeseen
 from validation.mutants.mutant import Mutant, MutantError, apply, copy_sources
 from validation.mutants.usual_experts import LIMITED
 
@@ -52,13 +53,15 @@ class Outcome:
 
 
 def outcome(mutant: Mutant, executor: str = "lanes", seed: int = 1) -> Outcome:
-    """Everything about one mutant; a MutantError becomes status `error`."""
+    """Everything about one mutant; what keeps it from being judged becomes status `error`."""
     if mutant.device and executor == "lanes":
         return Outcome(mutant.name, "device", note=mutant.device)
     try:
         kill, usual = trial(mutant, executor, seed)
     except MutantError as error:
         return Outcome(mutant.name, "error", note=str(error))
+    except Exception as error:  # a fault of this program: no judgement, and the other mutants are none the worse
+        return Outcome(mutant.name, "error", note=unforeseen(error))
     return Outcome(mutant.name, "killed" if kill else "survived", kill, usual)
 
 
@@ -98,6 +101,8 @@ def _kill(answer: dict[str, Any]) -> Kill | None:
 
 
 _lock = threading.Lock()
+#: Processes of trials that have not ended.
+_running: set[subprocess.Popen[str]] = set()
 
 
 @cache
@@ -174,18 +179,30 @@ def healthy_controls() -> None:
 
 def _python(tree: FilePath, name: str, words: list[str]) -> subprocess.CompletedProcess[str]:
     """A Python process that imports from `tree`."""
-    try:
-        return subprocess.run(
-            [sys.executable, *words],
-            cwd=tree,
-            env=os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise MutantError(f"mutant {name}: the run did not end in {LIMIT_S} s") from None
+    with subprocess.Popen(
+        [sys.executable, *words],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        _running.add(process)
+        try:
+            out, errors = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise MutantError(f"mutant {name}: the run did not end in {LIMIT_S} s") from None
+        finally:
+            _running.discard(process)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+
+
+def end_trials() -> None:
+    """End the processes of the trials that run in other threads, which then raise MutantError there."""
+    for process in list(_running):
+        process.terminate()
 
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:

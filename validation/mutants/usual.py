@@ -7,12 +7,19 @@ page resident, widths of whole tiles. The comparison is with FP64 on the packed 
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what may be missing is imported
+    from strata.unforeseen import from_the_start
+
+    from_the_start()
+
 import argparse
 import json
+import sys
 from typing import Any
 
 import numpy as np
 
+from strata.command import command
 from strata.executors import NAMES, open_executor
 from strata.executors.base import Executor
 from strata.kernels import kv_pack
@@ -93,7 +100,9 @@ def _flat(pool: Pool) -> np.ndarray:
         return np.stack(values(pool, np.arange(CELLS)))
 
 
-def main() -> None:
+@command()
+def main() -> int:
+    """Answer."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paths", required=True)
     parser.add_argument("--seed", type=int, default=1)
@@ -108,7 +117,8 @@ def main() -> None:
     answer = {name: all(one[name] for one in found) for name in found[0] if name.endswith("_passes")}
     numbers = [one["nmse"] for one in found]
     print(json.dumps(answer | {"nmse": None if None in numbers else max(numbers)}))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

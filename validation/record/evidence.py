@@ -6,7 +6,6 @@ Outputs lie on disk until the record is made, because which of their rows it sho
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -17,6 +16,7 @@ import numpy as np
 
 from strata.executors.base import Image, StrataError, Witness
 from strata.kernels.paths import Path
+from strata.scratch import Scratch
 from validation.experts.case import AnyCase
 from validation.record import merkle
 from validation.record.challenge import row_bytes
@@ -81,7 +81,7 @@ class Keeper:
     def __init__(self, directory: FilePath) -> None:
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._folder = tempfile.TemporaryDirectory(prefix=".outputs-", dir=directory)
+            self._folder = Scratch(directory, ".outputs-")
         except OSError as error:
             raise StrataError(f"cannot write to the directory {str(directory)!r}: {error.strerror}") from error
         self.cases: list[Evidence | None] = []
@@ -99,7 +99,7 @@ class Keeper:
         """Keep the case that is running. Raises StrataError when its output cannot be written."""
         operation = RECORDABLE[path.operation]
         rows = operation.matrix(out)
-        file = FilePath(self._folder.name) / f"{len(self.cases)}.rows"
+        file = self._folder.path / f"{len(self.cases)}.rows"
         try:
             rows.tofile(file)
         except OSError as error:
@@ -121,4 +121,4 @@ class Keeper:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._folder.cleanup()
+        self._folder.close()

@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from strata.executors.base import StrataError
+from validation.report import owner
 from validation.report.run_file import SCHEMA
 from validation.report.source import CaseView, Source, Timing
 from validation.ulps import BUCKETS
@@ -52,7 +53,7 @@ def of_run(value: Mapping[str, Any], name: str) -> Source:
         device=_text(executor, "device") or arch or "an unnamed device",
         executor=_text(executor, "executor"),
         capability=_capability(executor.get("capability")),
-        status=_text(value, "status"),
+        status=_status(value),
         planned=_count(value, "planned", name),
         cases=cases,
         said=_said(value, len(cases)),
@@ -64,6 +65,12 @@ def of_run(value: Mapping[str, Any], name: str) -> Source:
         command=_text(value, "command"),
         when=_text(value, "started"),
     )
+
+
+def _status(value: Mapping[str, Any]) -> str:
+    """What the file says of itself, but that a running run whose process is no more was interrupted."""
+    status = _text(value, "status")
+    return "interrupted" if status == "running" and owner.ended(value.get("process")) else status
 
 
 def _said(value: Mapping[str, Any], count: int) -> list[str]:

@@ -64,4 +64,5 @@ class RunFile:
                 os.fsync(file.fileno())
             os.replace(self._draft, self.path)
         except OSError as error:
+            self._draft.unlink(missing_ok=True)
             raise StrataError(f"cannot write {str(self.path)!r}: {error.strerror}") from error
