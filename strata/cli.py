@@ -3,6 +3,11 @@ when the reader of its output left before the end (`output`)."""
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what may be missing is imported
+    from strata.unforeseen import from_the_start
+
+    from_the_start()
+
 import argparse
 import os
 import platform

@@ -275,12 +275,12 @@ def _run(record: Run, rerun: Sequence[str], console: Console) -> int:
         record.end("interrupted", console)
         where = f" in {record.file.path}" if record.file else ""
         none = "; an interrupted run makes no record" if record.recording else ""
-        console.print(f"interrupted: the finished cases are kept{where}{none}", markup=False)
+        console.print(f"interrupted: the finished cases are kept{where}{none}", markup=False, soft_wrap=True)
         return FAILED
     except Exception:  # of what all cases need; it is said after what is finished
         record.end("failed", console)
         kept = f", in {record.file.path}" if record.file else ""
-        console.print(f"{len(record.results)} of {len(record.jobs)} cases are finished{kept}", markup=False)
+        console.print(f"{len(record.results)} of {len(record.jobs)} cases are finished{kept}", markup=False, soft_wrap=True)
         raise
     except BaseException:
         record.record("failed")

@@ -240,4 +240,4 @@ def _in_order(
         try:
             yield from future.result()
         except BrokenProcessPool as error:
-            raise StrataError(f"a process died in run {part[0]} or soon after it") from error
+            raise StrataError(f"a process died in run {part[0]} or soon after it; --start {part[0]} goes on") from error

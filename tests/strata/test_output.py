@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from strata.output import UNREAD, ends_unread
+from strata.output import UNREAD, UNWRITTEN, ends_unread
 
 ROOT = Path(__file__).parents[2]
 #: Commands that print something: each module with a command line, and each way of printing.
@@ -140,17 +140,113 @@ def test_a_broken_pipe_of_something_else_is_an_error() -> None:
         main()
 
 
-def test_a_full_disk_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full(io.StringIO):
-        def flush(self) -> None:
-            raise OSError(errno.ENOSPC, "no space left")
+class Full(io.StringIO):
+    """A stream on a disk without space."""
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+
+@pytest.mark.parametrize("main", [say, show])
+def test_output_that_cannot_be_written_is_no_verdict(
+    main: Callable[[], int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert ends_unread(main)() == UNWRITTEN
+    assert capsys.readouterr().err == "error: standard output cannot be written: no space left\n"
+
+
+def test_errors_that_cannot_be_written_are_no_verdict_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Full())
+    assert ends_unread(lambda: print("why", file=sys.stderr) or 1)() == UNWRITTEN
+
+
+def test_it_ends_at_the_first_write_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached = []
+
+    @ends_unread
+    def main() -> int:
+        try:
+            print("one", flush=True)
+        except Exception:
+            reached.append("caught as the failure of a case")
+        reached.append("went on")
+        return 0
 
     monkeypatch.setattr(sys, "stdout", Full())
-    with pytest.raises(OSError, match="no space left"):
-        ends_unread(say)()
+    assert main() == UNWRITTEN
+    assert reached == []
 
 
-def test_a_process_without_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("status", [0, 1, 2])
+def test_a_process_without_streams_keeps_its_verdict(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads: as with /dev/null. What asks the stream about itself gets an answer."""
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
-    assert ends_unread(say)() == 0
+
+    @ends_unread
+    def main() -> int:
+        assert not sys.stdout.isatty()
+        print("why", file=sys.stderr)
+        return max(say(), show(), status)
+
+    assert main() == status
+    assert sys.stdout is None
+
+
+def test_letters_that_the_stream_does_not_have_are_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    assert ends_unread(lambda: print("\u2713 \udcff") or 0)() == 0
+    assert raw.getvalue() == b"\\u2713 \\udcff\n"
+
+
+#: A command whose status says whether its file got what was printed.
+_WRITES = """
+import os, subprocess, sys
+from strata.output import ends_unread
+@ends_unread
+def main():
+    with open(sys.argv[1], "w") as file:
+        print("for nobody", flush=True)
+        subprocess.run(["sh", "-c", "echo for nobody; echo for nobody >&2; cat"])
+        print("for nobody", file=sys.stderr)
+        file.write("a file's own")
+    return 1
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("streams", "status", "errors"),
+    [
+        (">&-", 1, "for nobody"),
+        ("2>&-", 1, ""),
+        ("<&- >&- 2>&-", 1, ""),
+        (">/dev/full", UNWRITTEN, "error: standard output cannot be written: No space left on device"),
+        (">/dev/full 2>/dev/full", UNWRITTEN, ""),
+        (">/dev/full 2>&-", UNWRITTEN, ""),
+        (">&- 2>/dev/full", UNWRITTEN, ""),
+        ("1</dev/null", UNWRITTEN, "error: standard output cannot be written: Bad file descriptor"),
+    ],
+)
+def test_streams_as_a_shell_leaves_them(streams: str, status: int, errors: str, tmp_path: Path) -> None:
+    """A file that is opened later must not be taken for a stream that is closed, by this process or its children."""
+    file = tmp_path / "file"
+    line = f'"$@" {streams}'
+    command = ["sh", "-c", line, "sh", sys.executable, "-c", _WRITES, str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == status
+    assert done.stderr.splitlines()[-1:] == ([errors] if errors else [])
+    if status == 1:
+        assert file.read_text() == "a file's own"
+
+
+@pytest.mark.parametrize("words", [["paths"], ["recipes"], ["ledger"]])
+def test_commands_of_a_process_without_streams(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from validation.__main__ import main
+
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(words) == 0
+    assert main(["parity", "--paths", "nowhere"]) == 2

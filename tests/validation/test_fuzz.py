@@ -43,7 +43,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Ends:
 
     def compare(executor: Any, seed: int, what: What, path: Any) -> Compared:
         end = chosen.get((path.name, what.index), Compared(what.text(), path.name, 10))
-        if isinstance(end, Exception):
+        if isinstance(end, BaseException):
             raise end
         assert isinstance(end, Compared)
         return end
@@ -96,6 +96,41 @@ def test_what_is_wrong_fails_and_is_run_again(
     assert main(["fuzz", "--count", "1", "--first", "3", "--paths", name]) == 1
     assert main(["fuzz", "--count", "1", "--first", "4", "--paths", name]) == 0
     assert len(held(tmp_path)) > 15  # the others ran
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "word"),
+    [
+        (ExecutorUnavailable("cannot allocate memory in static TLS block"), 2, "failed"),
+        (KeyboardInterrupt(), 1, "interrupted"),
+    ],
+)
+def test_what_is_finished_is_kept_and_the_rest_is_told(
+    ends: Ends, end: BaseException, status: int, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends["combine/fp32/simt", 3] = end
+    out = tmp_path / "fuzz"
+    assert main(["fuzz", "--count", "15", "--seed", "5", "--out", str(out)]) == status
+    first = held(out)
+    assert json.loads((out / fuzz.NAME).read_text())["status"] == word
+    shown = capsys.readouterr().out
+    assert f"{word}: 11 of 15 configurations are finished" in shown
+    (line,) = [line for line in shown.splitlines() if "python -m validation" in line]
+    words = shlex.split(line.partition("python -m validation ")[2])
+    del ends["combine/fp32/simt", 3]
+    assert main(words) == 0
+    rest = held(tmp_path / "fuzz-from-11")
+    assert main(["fuzz", "--count", "15", "--seed", "5", "--out", str(out)]) == 0
+    again = first + rest
+    assert len({(one["path"], one["configuration"]) for one in again}) == len(held(out))
+
+
+def test_a_fault_of_the_harness_is_one_result(ends: Ends, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ends["combine/fp32/simt", 3] = ZeroDivisionError("x")
+    assert main(["fuzz", "--count", "15", "--out", str(tmp_path)]) == 1
+    (wrong,) = [one for one in held(tmp_path) if one["said"]]
+    assert wrong["said"].startswith("unforeseen ZeroDivisionError at tests/validation/test_fuzz.py:")
+    assert len(held(tmp_path)) > 15
 
 
 def test_nothing_can_run_is_exit_2(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 
 from strata.executors.base import Executor, ExecutorUnavailable
+from tests.validation.captured.facts import METADATA
 from tests.validation.stub import StubCard, StubExecutor, healthy, kernel
 from validation import judge, ledger, parity
 from validation.__main__ import main
+from validation.captured.archive import Capture, LayerCapture, save
 from validation.controls import proof
 from validation.operations import Operation
 from validation.pools import Inputs
+from validation.report import owner
 from validation.runner import run_jobs
 from validation.stations import Stations
 from validation.verdict import Check, Verdict
@@ -139,6 +142,41 @@ def test_ctrl_c_keeps_the_finished_cases(bench: Bench, tmp_path: Path, capsys: p
     assert "interrupted" in capsys.readouterr().out
 
 
+OTHERS: list[tuple[dict[str, Any], str]] = [
+    ({"head_dim": 128}, "has head_dim 128; expected 256, the only one of these kernels"),
+    ({"n_head": 6}, "has 6 query heads on 1 KV heads; expected 4, 8 or 12 query heads a KV head"),
+    ({"n_head": 13, "n_head_kv": 3}, "has 13 query heads on 3 KV heads; expected 4, 8 or 12"),
+    ({"n_head": 260, "n_head_kv": 65}, "has 65 KV heads and 3 tokens; expected at most 64 and"),
+]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--recipe", "captured"], [], ["--case", "recipe=captured seed=1 context=3 queries=1 layer=0"]],
+    ids=["its recipe", "among others", "its case"],
+)
+@pytest.mark.parametrize(("change", "said"), OTHERS, ids=lambda value: str(value)[:20])
+def test_a_capture_of_another_geometry_is_refused_once(
+    bench: Bench, change: dict[str, Any], said: str, words: list[str], tmp_path: Path, capsys: Any
+) -> None:
+    facts = replace(METADATA, **({"head_dim": 256} | change))
+    heads = (facts.n_head, facts.n_head_kv, facts.n_head_kv)
+    arrays = (np.ones((facts.tokens, count, facts.head_dim), np.float32) for count in heads)
+    layer = LayerCapture(*arrays)
+    save(Capture(dict.fromkeys(facts.layers, layer), facts), tmp_path / "other.npz")
+    assert run(*words, "--capture", str(tmp_path / "other.npz"), "--out", str(tmp_path / "run")) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert said in shown.err
+    assert len(shown.err.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_run_json_names_its_process(bench: Bench, tmp_path: Path) -> None:
+    assert run("--case", ONE, "--out", str(tmp_path)) == 0
+    assert record(tmp_path)["process"] == owner.this()
+
+
 def test_run_json_exists_after_every_case(bench: Bench, tmp_path: Path) -> None:
     seen: list[int] = []
 
@@ -153,15 +191,41 @@ def test_run_json_exists_after_every_case(bench: Bench, tmp_path: Path) -> None:
     assert seen == [case for case in range(8) for _ in range(2)]
 
 
-def test_a_crash_of_the_harness_is_no_pass(bench: Bench, tmp_path: Path) -> None:
+def test_a_crash_in_a_case_is_that_case_alone(bench: Bench, tmp_path: Path) -> None:
+    count = iter(range(99))
+
     def crash(out: np.ndarray, inputs: Inputs) -> np.ndarray:
-        raise ZeroDivisionError
+        if next(count) == 2:
+            raise ZeroDivisionError
+        return out
 
     bench.operations = healthy(prompt_attention=kernel(crash))
-    with pytest.raises(ZeroDivisionError):
-        run("--case", ONE, "--out", str(tmp_path))
-    assert record(tmp_path)["status"] == "failed"
-    assert record(tmp_path)["passed"] is False
+    assert run("--case", ONE, "--out", str(tmp_path)) == 1
+    got = record(tmp_path)
+    assert (got["status"], got["passed"]) == ("complete", False)
+    assert (got["verdicts"]["NOT_RUN"], got["verdicts"]["WITHIN_BOUND"]) == (1, 7)
+    (case,) = [case for case in got["cases"] if case["verdict"] == "NOT_RUN"]
+    assert "unforeseen ZeroDivisionError at tests/validation/test_parity.py:" in case["explain"]
+
+
+def test_a_crash_of_the_harness_is_no_verdict(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish, count = parity._finish, iter(range(99))
+
+    def crash(*arguments: Any) -> None:
+        if next(count) == 3:
+            raise ZeroDivisionError
+        finish(*arguments)
+
+    monkeypatch.setattr(parity, "_finish", crash)
+    assert run("--case", ONE, "--out", str(tmp_path)) == 2
+    got = record(tmp_path)
+    assert (got["status"], got["passed"], len(got["cases"]), len(got["not_run"])) == ("failed", False, 3, 5)
+    shown = capsys.readouterr()
+    assert f"3 of 8 cases are finished, in {tmp_path}" in " ".join(shown.out.split())
+    assert shown.err.startswith("error: unforeseen ZeroDivisionError at tests/validation/test_parity.py:")
+    assert len(shown.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from strata.executors.base import BuildError, LaunchError, StrataError
+from strata.executors.base import BuildError, ExecutorUnavailable, LaunchError, StrataError
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor, healthy, kernel
 from validation.cases import Case
@@ -73,11 +73,35 @@ def test_a_kernel_that_cannot_run_is_not_run_and_not_a_pass(error: StrataError) 
     assert str(error) in result["explain"]
 
 
-def test_faults_of_the_harness_are_not_swallowed() -> None:
-    def launch(*arguments: object) -> object:
-        raise ZeroDivisionError
+@pytest.mark.parametrize("kind", [ZeroDivisionError, KeyError, AssertionError, RecursionError, OSError])
+def test_a_fault_of_the_harness_is_one_case_that_did_not_run(kind: type[Exception]) -> None:
+    """With its type and place; the others run."""
 
-    with pytest.raises(ZeroDivisionError):
+    def launch(*arguments: object) -> object:
+        raise kind("two\nlines and \x1b[2J")
+
+    operations = healthy(prompt_attention=Operation(launch))  # type: ignore[arg-type]
+    other = PATHS["decode_attention/q4_0/simt"]
+    found = run_jobs(
+        [Job(CASE, PATH), Job(CASE, other)],
+        lambda job: Station(LANES, None, "again"),
+        Settings(),
+        finished=lambda job, result: None,
+        operations=operations,
+    )
+    (check,) = [check for check in found[0]["checks"] if check["name"] == "run"]
+    assert [result["verdict"] for result in found] == ["NOT_RUN", "WITHIN_BOUND"]
+    assert check["reason"].startswith(f"unforeseen {kind.__name__} at tests/validation/test_runner.py:")
+    assert check["reason"].isprintable()
+    json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize("error", [ExecutorUnavailable("no cache"), KeyboardInterrupt(), SystemExit(2)])
+def test_what_ends_a_run_is_no_fault_of_a_case(error: BaseException) -> None:
+    def launch(*arguments: object) -> object:
+        raise error
+
+    with pytest.raises(type(error)):
         run_case(CASE, PATH, LANES, Settings(), operations=healthy(prompt_attention=Operation(launch)))  # type: ignore[arg-type]
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from strata.executors.base import Executor, StrataError
+from strata.executors.base import Executor, ExecutorUnavailable, StrataError
 from tests.validation.stub import StubExecutor
 from validation import soak, soak_plan
 from validation.__main__ import main, parser
 from validation.cases import Case
 from validation.experts.case import parse
+from validation.report import owner
 from validation.soak_tally import Finished, Tally
 
 Change = Callable[[dict[str, Any]], None]
@@ -106,6 +107,45 @@ def test_ctrl_c_keeps_what_is_finished(stand_in: Any, tmp_path: Path, capsys: py
     shown = capsys.readouterr().out
     assert "interrupted" in shown
     assert "--start 8 --runs 15" in shown
+
+
+@pytest.mark.parametrize(
+    "error", [StrataError("no more kernels"), ExecutorUnavailable("static TLS"), ZeroDivisionError("of the harness")]
+)
+def test_any_error_keeps_what_is_finished(
+    stand_in: Any, error: Exception, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(made: dict[str, Any]) -> None:
+        raise error
+
+    stand_in({5 + 3: fail})
+    assert run("--runs", "20", "--start", "3", out=tmp_path / "runs") == 2
+    got = record(tmp_path / "runs")
+    assert (got["status"], got["finished"]) == ("failed", 5)
+    shown = capsys.readouterr()
+    assert len(shown.err.splitlines()) == 1
+    assert str(error) in shown.err
+    (line,) = [line for line in shown.out.splitlines() if "python -m validation" in line]
+    rest = parser().parse_args(shlex.split(line.partition("python -m validation ")[2]))
+    assert (rest.start, rest.runs, rest.jobs) == (8, 15, 1)
+    assert rest.out == tmp_path / "runs-from-8"  # and what is kept stays
+
+
+def test_what_is_finished_is_there_while_it_runs(
+    stand_in: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a process that is killed."""
+    monkeypatch.setattr(soak, "KEPT_S", 0.0)
+    seen: list[tuple[str, int]] = []
+
+    def look(made: dict[str, Any]) -> None:
+        got = record(tmp_path)
+        seen.append((got["status"], got["finished"]))
+
+    stand_in({4: look})
+    assert run("--runs", "6", out=tmp_path) == 0
+    assert seen == [("running", 4)]
+    assert record(tmp_path)["process"] == owner.this()
 
 
 def test_a_planted_fault_is_found_by_a_real_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from validation.mutants import matrix, published
 from validation.mutants.faults import table
 from validation.mutants.mutant import Mutant
 from validation.mutants.store import Store
-from validation.mutants.trial import Outcome, end_trials, outcome
+from validation.mutants.trial import Outcome, ending_with_this, outcome
 from validation.report.progress import Reporter
 
 PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
@@ -85,7 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             published.publish([done[name] for name in names], known)
     except BaseException as error:
         _report([done[name] for name in names if name in done], known, console)
-        unfinished.say(console, error, f"{len(done)} of {len(names)} mutants are finished", _how_to_go_on(options))
+        count = f"{len(done)} of {len(names)} mutants"
+        kept = f"what is finished is kept, {count} in {options.out}" if options.out else f"{count} are finished"
+        rest = "the same command goes on" if options.out else "with --out DIR the same command would go on"
+        unfinished.say(console, error, kept, rest)
         if not isinstance(error, KeyboardInterrupt):
             raise
         return FAILED
@@ -118,12 +121,6 @@ def _chosen(options: argparse.Namespace, known: Sequence[str]) -> list[str]:
     return sample(pool, options.sample, today() if options.turn is None else options.turn)
 
 
-def _how_to_go_on(options: argparse.Namespace) -> str:
-    if options.out:
-        return f"they are kept in {options.out}, from which the same command goes on"
-    return "nothing is kept; with --out DIR the same command would go on"
-
-
 def _run(mutants: Sequence[Mutant], options: argparse.Namespace, store: Store, console: Console) -> Iterator[Outcome]:
     """Outcomes as they come, kept ones first; several trials at once."""
     with Reporter(console, len(mutants)) as reporter:
@@ -135,7 +132,7 @@ def _run(mutants: Sequence[Mutant], options: argparse.Namespace, store: Store, c
                 continue
             reporter.finished(f"{kept.name} (kept)", "")
             yield kept
-        with ThreadPoolExecutor(options.jobs) as workers:
+        with ThreadPoolExecutor(options.jobs) as workers, ending_with_this():
             waiting = [workers.submit(outcome, mutant, options.executor) for mutant in fresh]
             try:
                 for future in as_completed(waiting):
@@ -145,7 +142,6 @@ def _run(mutants: Sequence[Mutant], options: argparse.Namespace, store: Store, c
                     yield one
             except BaseException:
                 workers.shutdown(wait=False, cancel_futures=True)
-                end_trials()  # whose outcome nobody takes
                 raise
 
 

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path as FilePath
@@ -103,6 +104,8 @@ def _kill(answer: dict[str, Any]) -> Kill | None:
 _lock = threading.Lock()
 #: Processes of trials that have not ended.
 _running: set[subprocess.Popen[str]] = set()
+#: Set when nobody takes their outcomes any more, which then nobody waits for.
+_ended = threading.Event()
 
 
 @cache
@@ -188,6 +191,8 @@ def _python(tree: FilePath, name: str, words: list[str]) -> subprocess.Completed
         text=True,
     ) as process:
         _running.add(process)
+        if _ended.is_set():
+            process.terminate()
         try:
             out, errors = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -199,8 +204,19 @@ def _python(tree: FilePath, name: str, words: list[str]) -> subprocess.Completed
     return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
 
-def end_trials() -> None:
-    """End the processes of the trials that run in other threads, which then raise MutantError there."""
+@contextmanager
+def ending_with_this() -> Iterator[None]:
+    """Trials that other threads run while this block does end, by MutantError, when an exception leaves it."""
+    _ended.clear()
+    try:
+        yield
+    except BaseException:
+        _ended.set()
+        _end_all()
+        raise
+
+
+def _end_all() -> None:
     for process in list(_running):
         process.terminate()
 

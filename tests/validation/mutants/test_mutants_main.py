@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strata.executors.base import StrataError
 from validation.mutants import __main__ as command
-from validation.mutants import published
+from validation.mutants import published, trial
 from validation.mutants.faults import table
 from validation.mutants.mutant import Mutant
 from validation.mutants.trial import Kill, Outcome
@@ -63,6 +68,50 @@ def test_what_was_interrupted_goes_on(
     # The first was kept; the second and third ran again or for the first time.
     assert asked.count(NAMES[0]) == 1
     assert set(asked) == set(NAMES[:3])
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_any_error_reports_what_is_finished(
+    keeps: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fail_at_second(mutant: Mutant, executor: str) -> Outcome:
+        if mutant.name == NAMES[1]:
+            raise StrataError("the disk is full")
+        return Outcome(mutant.name, "killed", KILL)
+
+    monkeypatch.setattr(command, "outcome", fail_at_second)
+    assert command.main([*NAMES[:2], "--jobs", "1", *(["--out", str(tmp_path)] if keeps else [])]) == 2
+    shown = capsys.readouterr()
+    assert shown.err == "error: the disk is full\n"
+    assert NAMES[0] in shown.out
+    assert "1 of 2 mutants" in shown.out
+    assert ("the same command goes on" if keeps else "with --out DIR the same command would go on") in shown.out
+
+
+def test_the_end_of_the_command_ends_its_trials(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """SIGTERM reaches this process alone; a trial in a thread may take ten minutes."""
+    waiting = threading.Event()
+
+    def outcome(mutant: Mutant, executor: str) -> Outcome:
+        if mutant.name == NAMES[1]:
+            waiting.wait()
+            raise KeyboardInterrupt
+        with pytest.raises(trial.MutantError):
+            trial._cases(tmp_path, "waits", "", (), "", 1)
+        return Outcome(mutant.name, "error")
+
+    real = subprocess.Popen
+
+    def started(words: list[str], **options: Any) -> Any:
+        waiting.set()  # before it is there or afterwards: both must do
+        return real([sys.executable, "-c", "import time; time.sleep(600)"], **options)
+
+    monkeypatch.setattr(trial.subprocess, "Popen", started)
+    monkeypatch.setattr(command, "outcome", outcome)
+    assert command.main([*NAMES[:2], "--jobs", "2"]) == 1
+    assert not trial._running
 
 
 def test_an_unknown_mutant_is_named(capsys: pytest.CaptureFixture[str]) -> None:

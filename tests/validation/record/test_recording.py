@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from strata.device import named
-from strata.executors.base import LaunchError
+from strata.executors.base import LaunchError, source_digests
 from strata.gates.gate import COMMAND, decide
 from strata.gates.record import of_value
 from strata.gates.sources import of_path
@@ -25,6 +25,9 @@ from validation.pools import Inputs
 from validation.profiles import Entry
 from validation.record import recording
 from validation.record.canonical import decode, name_of
+from validation.record.evidence import Keeper
+from validation.record.rules.subject import Subject
+from validation.record.verify import cheap
 
 IDENTIFICATION = {"vectors": {"k8_00": "33800000"}, "special": {}}
 PATH = "prompt_attention/q4_0/sm75"
@@ -168,6 +171,44 @@ def test_a_case_without_output_leaves_none_and_fails(bench: Bench, tmp_path: Pat
     assert records(tmp_path) == []
     assert status(tmp_path) == "complete"
     assert "no record: a case gave no output" in capsys.readouterr().out
+
+
+def test_a_crash_before_the_output_leaves_none(bench: Bench, tmp_path: Path, capsys: Any) -> None:
+    def fault(out: np.ndarray, inputs: Inputs) -> np.ndarray:
+        if len(out) == 3:
+            raise ZeroDivisionError
+        return out
+
+    bench.operations = healthy(prompt_attention=kernel(fault))
+    assert run("--record", str(tmp_path), "--paths", PATH) == 1
+    assert records(tmp_path) == []
+    assert "no record: a case gave no output" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("card", [False, True])
+def test_a_crash_after_the_output_is_in_the_record_which_opens_nothing(
+    bench: Bench, card: bool, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """The output was right and is shown; that the case was not judged to its end is said, and nobody accepts it."""
+    keep = Keeper.keep
+
+    def crash(self: Keeper, path: Any, case: Any, inputs: Any, out: np.ndarray, *others: Any) -> None:
+        keep(self, path, case, inputs, out, *others)
+        if len(out) == 3:
+            raise ZeroDivisionError
+
+    bench.card = card
+    monkeypatch.setattr(Keeper, "keep", crash)
+    assert run("--record", str(tmp_path), "--paths", PATH) == 1
+    found = one(tmp_path)
+    assert [case["verdict"] == "NOT_RUN" for case in found["cases"]] == [False, True, False]
+    assert list(state.iterdir()) == []
+    assert "the run did not pass" in capsys.readouterr().out.strip().splitlines()[-1]
+    said = [refusal.reason for refusal in cheap(Subject(found, source_digests()))]
+    assert any("did not pass: NOT_RUN" in reason for reason in said)
+    local = of_value(found, "0" * 64, local=True)
+    for capability in (75, 90):
+        assert not decide(PATHS[PATH], named(capability), of_path(PATHS[PATH]), [local]).open
 
 
 def test_a_card_beside_a_compiler_predicts_every_bit(bench: Bench, tmp_path: Path, state: Path) -> None:

@@ -1,0 +1,141 @@
+"""How commands end: with a verdict or 2, in one line, and as Ctrl-C has it when a signal asks."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.command import as_ctrl_c, command
+from strata.executors.base import StrataError
+
+ROOT = Path(__file__).parents[2]
+#: A script that the noxfile runs by an interpreter without this package; it answers for its own end.
+ALONE = ("strata/executors/cuda/driver.py",)
+SIGNALS = [signal.SIGTERM, signal.SIGHUP]
+
+
+def programs() -> Iterator[Path]:
+    """Every file of the checkout that is run as a program."""
+    for folder in ("strata", "validation", "ci", "fixtures", "examples"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            if 'if __name__ == "__main__":' in file.read_text() and file.relative_to(ROOT).as_posix() not in ALONE:
+                yield file
+
+
+@pytest.mark.parametrize("file", [*programs()], ids=lambda file: file.relative_to(ROOT).as_posix())
+def test_every_program_ends_like_all(file: Path) -> None:
+    """Its `main` is a `command`, and what fails while it is imported is no verdict either."""
+    tree = ast.parse(file.read_text())
+    (main,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"]
+    called = [node.func for node in main.decorator_list if isinstance(node, ast.Call)]
+    marked = any(isinstance(function, ast.Name) and function.id == "command" for function in called)
+    assert marked or file == ROOT / "strata" / "__main__.py"  # which only imports another's
+    assert "from_the_start()" in file.read_text()
+
+
+def test_the_check_of_submissions_ends_like_all() -> None:
+    assert "from_the_start()" in (ROOT / "ci" / "check_submission").read_text()
+    assert "@command()\ndef main(" in (ROOT / "ci" / "submission.py").read_text()
+
+
+@given(st.sampled_from((ValueError, KeyError, ZeroDivisionError, MemoryError, AssertionError, OSError)), st.text())
+def test_a_crash_is_one_line_and_2(kind: type[Exception], text: str) -> None:
+    said: list[str] = []
+
+    @command("name")
+    def main() -> int:
+        raise kind(text)
+
+    assert heard(main, said) == 2
+    (line,) = said
+    assert line.startswith(f"name: unforeseen {kind.__name__} at tests/strata/test_command.py:")
+    assert line.endswith("(STRATA_TRACEBACK=1 shows the traceback)")
+
+
+def heard(main: Callable[[], int], said: list[str]) -> int:
+    """The status of a command, its errors line by line."""
+    with redirect_stderr(io.StringIO()) as errors:
+        status = main()
+    said += errors.getvalue().split("\n")[:-1]
+    return status
+
+
+@pytest.mark.parametrize("status", [0, 1, 2])
+def test_a_verdict_is_kept(status: int) -> None:
+    assert command()(lambda: status)() == status
+
+
+def test_an_error_for_the_terminal_is_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    @command()
+    def main() -> int:
+        raise StrataError("no such thing")
+
+    assert main() == 2
+    assert capsys.readouterr() == ("", "error: no such thing\n")
+
+
+def test_usage_errors_go_on() -> None:
+    @command()
+    def main() -> int:
+        raise SystemExit(2)
+
+    with pytest.raises(SystemExit):
+        main()
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_is_as_ctrl_c_once(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
+    kept: list[str] = []
+
+    @command(interrupted=7)
+    def main() -> int:
+        try:
+            os.kill(os.getpid(), number)
+            signal.pause()
+        finally:
+            for again in SIGNALS:  # by a supervisor in a hurry
+                os.kill(os.getpid(), again)
+            kept.append("what is finished")
+        return 0
+
+    assert main() == 7
+    assert kept == ["what is finished"]
+    assert capsys.readouterr().err == "interrupted\n"
+    assert [signal.getsignal(one) for one in SIGNALS] == [signal.SIG_DFL] * 2
+
+
+def test_a_signal_that_somebody_ignores_or_answers_stays_theirs() -> None:
+    answered: list[int] = []
+
+    def answer(number: int, frame: FrameType | None) -> None:
+        answered.append(number)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGTERM, answer)
+    try:
+        with as_ctrl_c():
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert answered == [signal.SIGTERM]
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before[0])
+        signal.signal(signal.SIGTERM, before[1])
+
+
+def test_a_command_in_a_thread_leaves_signals_alone() -> None:
+    statuses: list[int] = []
+    thread = threading.Thread(target=lambda: statuses.append(command()(lambda: 1)()))
+    thread.start()
+    thread.join()
+    assert statuses == [1]
