@@ -280,7 +280,9 @@ def _run(record: Run, rerun: Sequence[str], console: Console) -> int:
     except Exception:  # of what all cases need; it is said after what is finished
         record.end("failed", console)
         kept = f", in {record.file.path}" if record.file else ""
-        console.print(f"{len(record.results)} of {len(record.jobs)} cases are finished{kept}", markup=False, soft_wrap=True)
+        console.print(
+            f"{len(record.results)} of {len(record.jobs)} cases are finished{kept}", markup=False, soft_wrap=True
+        )
         raise
     except BaseException:
         record.record("failed")

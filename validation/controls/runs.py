@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from strata.kernels.paths import PATHS, select
 from validation import runner
 from validation.cases import Case
 from validation.controls.control import Answer, Control
-from validation.controls.stand_in import StubExecutor, healthy
+from validation.controls.stand_in import StubExecutor, healthy, kernel
 from validation.ledger import Drift
 from validation.ledger_review import Review
 from validation.runner import Job, Station
@@ -88,6 +88,41 @@ def run_level() -> Iterator[Control]:
         yield Control(f"run/{name}", asked, f"EXACT, passed {passed}, exit {int(not passed)}")
     yield Control("run/a planned seed", partial(_seeds, parity.plan_entries), "{'40'} {'41'}")
     yield Control("run/every job is run", _jobs, "3 run, 3 ended with their own result, 3 results")
+    for when, crashing in (("before its output", _before), ("after its output", _after)):
+        yield Control(f"run/a case that crashes {when}", partial(_crash, crashing), "NOT_RUN, then WITHIN_BOUND")
+
+
+class _CrashError(Exception):
+    """What nobody foresaw."""
+
+
+class _Crashing:
+    """A recorder that falls over once all that judges a case has been asked, and was right."""
+
+    def keep(self, *arguments: Any) -> None:
+        raise _CrashError
+
+
+def _fall(out: Any, inputs: Any) -> Any:
+    raise _CrashError
+
+
+def _before() -> dict[str, Any]:
+    return _case(operations=healthy(prompt_attention=kernel(_fall)))
+
+
+def _after() -> dict[str, Any]:
+    return _case(settings=Settings(recorder=_Crashing()))
+
+
+def _case(operations: Any = None, settings: Settings | None = None) -> dict[str, Any]:
+    """The result of a small case on stand-ins."""
+    return runner.run_case(_CASE, _PATH, StubExecutor(), settings or Settings(), operations=operations or healthy())
+
+
+def _crash(crashing: Callable[[], dict[str, Any]]) -> str:
+    """The verdicts of a case in which the harness falls over, and of one after it."""
+    return f"{crashing()['verdict']}, then {_case()['verdict']}"
 
 
 def _seeds(plan: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from validation.mutants.mutant import Mutant
 
 BASE, CACHE = "strata/executors/base.py", "strata/executors/cache.py"
+SCRATCH = "strata/scratch.py"
 BUILD, EXECUTOR, RULES = (f"strata/executors/lanes/{name}.py" for name in ("build", "executor", "rules"))
 CHECKS, TENSOR, ENTRY, FLOATING = (
     f"strata/executors/lanes/runtime/{name}.hpp" for name in ("checks", "tensorcore", "entry", "floating")
@@ -300,6 +301,27 @@ def _machine() -> Iterator[Mutant]:
     )
 
 
+def _left_behind() -> Iterator[Mutant]:
+    """What killed processes leave, and what living ones are at."""
+    held = "        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+    for name, old, new, why in (
+        ("sweeps-the-living", held, "        pass\n", "What another process is making is taken from it."),
+        (
+            "sweeps-the-unmarked",
+            "if time.time() - found.stat().st_mtime > ABANDONED_S:",
+            "if True:",
+            "What a process without locks is making is taken from it.",
+        ),
+        (
+            "sweeps-nothing",
+            "        if _held(lock):\n            shutil",
+            "        if False:\n            shutil",
+            "What killed processes left stays for ever.",
+        ),
+    ):
+        yield Mutant(f"scratch-{name}", SCRATCH, old, new, why, tests=("tests/strata/test_scratch.py",))
+
+
 def mutants() -> Iterator[Mutant]:
     """Every mutant of the executors.
 
@@ -310,3 +332,4 @@ def mutants() -> Iterator[Mutant]:
     yield from _builds()
     yield from _memory()
     yield from _machine()
+    yield from _left_behind()

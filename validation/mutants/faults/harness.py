@@ -262,8 +262,8 @@ def _runs() -> Iterator[Mutant]:
     yield _tested(
         "interrupted-passes",
         PARITY,
-        " markup=False)\n        return FAILED\n",
-        " markup=False)\n        return PASSED\n",
+        " markup=False, soft_wrap=True)\n        return FAILED\n",
+        " markup=False, soft_wrap=True)\n        return PASSED\n",
         "A run that was stopped is green.",
         "test_parity",
     )
@@ -427,8 +427,18 @@ def _dispatch() -> Iterator[Mutant]:
     )
 
 
+def _crashes() -> Iterator[Mutant]:
+    """A case in which something falls over that nobody foresaw."""
+    said = '        found.checks.append(Check("run", Verdict.NOT_RUN, unforeseen(error)))\n'
+    why = "A case whose harness crashes after its checks passes by those."
+    yield _fault("crash-is-no-check", RUNNER, said, "        unforeseen(error)\n", why)
+    why = "A crash in one case ends the run and all others."
+    yield _fault("crash-ends-the-run", RUNNER, said, "        raise\n", why)
+
+
 def mutants() -> Iterator[Mutant]:
     """Every mutant of the harness."""
+    yield from _crashes()
     yield from _data()
     yield from _seeds()
     yield from _runs()
