@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -163,13 +164,27 @@ def _run(session: nox.Session, *words: str) -> None:
     session.log(f"python {' '.join(words)}")
     environment = {key: value for key, value in session.env.items() if value is not None}
     with subprocess.Popen([python, *words], cwd=ROOT, env={**os.environ, **environment}) as process:
+        numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        # They may reach nox alone, whose number is the one that is known; the command would go on without it.
+        before = {number: signal.signal(number, _hand_on(process)) for number in numbers if _ends_nox(number)}
         while True:
             try:
                 status = process.wait()
                 break
             except KeyboardInterrupt:
                 continue  # the command got the same signal and ends by itself
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if status == 1:
         session.error("failed")  # lets sessions asked for beside this one run
     if status != 0:
         raise SystemExit(status if status > 0 else 128 - status)
+
+
+def _ends_nox(number: int) -> bool:
+    """Whether nobody has said what else a signal does; under nohup, say, the end of the terminal does nothing."""
+    return signal.getsignal(number) is signal.SIG_DFL
+
+
+def _hand_on(process: subprocess.Popen[bytes]) -> Callable[[int, Any], None]:
+    return lambda number, frame: process.send_signal(number)

@@ -280,6 +280,27 @@ def test_ctrl_c_waits_for_the_command_to_save(noxfile: ModuleType) -> None:
     assert process.returncode == 130
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
+def test_a_signal_for_nox_reaches_the_command(noxfile: ModuleType) -> None:
+    """A supervisor knows nox's number alone. The command saves, and its status is nox's."""
+    inner = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (print('saved', flush=True), sys.exit(3)))\n"
+        "print('started', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    outer = (
+        "from tests.test_packaging import Session, load_noxfile\n"
+        f"load_noxfile()._run(Session(), '-u', '-c', {inner!r})\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", outer], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        process.terminate()
+        assert process.stdout.read() == "saved\n"
+    assert process.returncode == 3
+
+
 def test_readme_names_sessions_that_exist(noxfile: ModuleType) -> None:
     named = set(re.findall(r"nox -s ((?:[a-z]+ ?)+)", (ROOT / "README.md").read_text()))
     sessions = {name for group in named for name in group.split()}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stderr
-from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -19,34 +17,7 @@ from hypothesis import strategies as st
 from strata.command import as_ctrl_c, command
 from strata.executors.base import StrataError
 
-ROOT = Path(__file__).parents[2]
-#: A script that the noxfile runs by an interpreter without this package; it answers for its own end.
-ALONE = ("strata/executors/cuda/driver.py",)
 SIGNALS = [signal.SIGTERM, signal.SIGHUP]
-
-
-def programs() -> Iterator[Path]:
-    """Every file of the checkout that is run as a program."""
-    for folder in ("strata", "validation", "ci", "fixtures", "examples"):
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            if 'if __name__ == "__main__":' in file.read_text() and file.relative_to(ROOT).as_posix() not in ALONE:
-                yield file
-
-
-@pytest.mark.parametrize("file", [*programs()], ids=lambda file: file.relative_to(ROOT).as_posix())
-def test_every_program_ends_like_all(file: Path) -> None:
-    """Its `main` is a `command`, and what fails while it is imported is no verdict either."""
-    tree = ast.parse(file.read_text())
-    (main,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"]
-    called = [node.func for node in main.decorator_list if isinstance(node, ast.Call)]
-    marked = any(isinstance(function, ast.Name) and function.id == "command" for function in called)
-    assert marked or file == ROOT / "strata" / "__main__.py"  # which only imports another's
-    assert "from_the_start()" in file.read_text()
-
-
-def test_the_check_of_submissions_ends_like_all() -> None:
-    assert "from_the_start()" in (ROOT / "ci" / "check_submission").read_text()
-    assert "@command()\ndef main(" in (ROOT / "ci" / "submission.py").read_text()
 
 
 @given(st.sampled_from((ValueError, KeyError, ZeroDivisionError, MemoryError, AssertionError, OSError)), st.text())
