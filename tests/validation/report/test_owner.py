@@ -53,6 +53,7 @@ def test_a_process_is_at_work_until_it_ends_even_if_nobody_has_asked() -> None:
         ({"boot": "another", "machine": "another"}, False),
         ({"boot": "another", "machine": ""}, False),
         ({"space": "pid:[1]"}, False),
+        ({"space": "pid:[1]", "began": "1"}, False),
         ({"began": ""}, False),
         ({"pid": True}, False),
         ({"pid": -1}, False),
