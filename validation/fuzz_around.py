@@ -14,7 +14,7 @@ import numpy as np
 from strata.executors.base import Executor, Witness
 from strata.kernels import combine, router
 from strata.kernels.combine import Combined
-from strata.kernels.paths import Path
+from strata.kernels.paths import AROUND, Path
 from strata.kernels.router import Routing
 from validation.draws import Stream
 from validation.experts import drawn
@@ -25,6 +25,7 @@ from validation.fuzz_experts import SCHEDULES, other
 from validation.fuzz_numbers import NUMBERS, floats
 from validation.reference import combine as combine_reference
 from validation.reference import router as router_reference
+from validation.unknown_operation import UnknownOperationError
 
 #: Columns of a sum: any multiple of 4.
 COLUMNS = (4, 8, 124, 128, 132, 256, 640, 2560)
@@ -108,7 +109,9 @@ def compare(executor: Executor, seed: int, what: Configuration, path: Path) -> C
             return _router(
                 executor, second, logits(seed, what), what, order, 1 + int(stream.child("grid").below(9, ()))
             )
-        return _combine(executor, second, sums(seed, what), what, order)
+        if path.operation == "combine":
+            return _combine(executor, second, sums(seed, what), what, order)
+    raise UnknownOperationError(path, "configuration", AROUND)
 
 
 def _router(

@@ -28,6 +28,7 @@ from validation.fuzz_compared import Compared
 from validation.fuzz_numbers import NUMBERS, floats, halves
 from validation.predict import rule_for
 from validation.selection import TOP
+from validation.unknown_operation import UnknownOperationError
 
 OPERATIONS = ("prompt_attention", "decode_attention")
 PAGE_SIZES = (1, 4, 16, 64, 512)
@@ -127,7 +128,9 @@ def draw(seed: int, what: Configuration) -> tuple[np.ndarray, Pool, np.ndarray, 
 def _run(executor: Executor, path: Path, inputs: tuple[np.ndarray, Pool, np.ndarray, np.ndarray]) -> Result:
     if path.operation == "prompt_attention":
         return prompt_attention.run(executor, path, *inputs)
-    return decode_attention.run(executor, path, *inputs)
+    if path.operation == "decode_attention":
+        return decode_attention.run(executor, path, *inputs)
+    raise UnknownOperationError(path, "configuration", OPERATIONS)
 
 
 def _other(executor: Executor, path: Path) -> LanesExecutor:

@@ -6,13 +6,22 @@ from difflib import get_close_matches
 from typing import Protocol
 
 from strata.executors.base import StrataError
-from strata.kernels.paths import EXPERTS, Path
+from strata.kernels.paths import AROUND, EXPERTS, Path
 from validation import recipes
 from validation.experts import around_recipes
 from validation.experts import recipes as expert_recipes
+from validation.unknown_operation import UnknownOperationError
 
 #: Kinds whose cases are `experts.case.ExpertCase`.
 ROUTED = ("expert", "router", "combine")
+#: The kind of data that each operation takes.
+_KINDS = {
+    "prompt_attention": "prompt_attention",
+    "decode_attention": "prompt_attention",
+    "kv_pack": "kv_pack",
+    **dict.fromkeys(EXPERTS, "expert"),
+    **{operation: operation for operation in AROUND},
+}
 
 
 class AnyRecipe(Protocol):
@@ -34,10 +43,13 @@ def recipes_of_all() -> dict[str, AnyRecipe]:
 
 
 def of_path(path: Path) -> str:
-    """The kind of data of a path's operation: `prompt_attention`, `kv_pack`, `expert`, `router` or `combine`."""
-    if path.operation in EXPERTS:
-        return "expert"
-    return "prompt_attention" if path.operation == "decode_attention" else path.operation
+    """The kind of data of a path's operation: `prompt_attention`, `kv_pack`, `expert`, `router` or `combine`.
+
+    Raises UnknownOperationError for an operation of no kind.
+    """
+    if path.operation not in _KINDS:
+        raise UnknownOperationError(path, "kind of data", _KINDS)
+    return _KINDS[path.operation]
 
 
 def find(name: str) -> AnyRecipe:

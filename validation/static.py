@@ -31,6 +31,7 @@ from validation.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
 from validation.operations import ATTENTION
 from validation.pack_case import ROTATED
 from validation.report.progress import Reporter
+from validation.unknown_operation import UnknownOperationError
 
 #: Compute capabilities, times ten, that images are made for, and the major versions of the pinned compilers.
 ARCHS = (75, 80, 86, 89, 90, 120)
@@ -69,8 +70,9 @@ def kernels(path: Path, groups: Iterable[int] = GROUPS) -> Iterator[Kernel]:
         if any(ROTATED[path.mode]):
             yield kv_pack.kernel("hadamard_256")
         return
-    made = ATTENTION[path.operation].kernels
-    assert made is not None
+    made = ATTENTION[path.operation].kernels if path.operation in ATTENTION else None
+    if made is None:
+        raise UnknownOperationError(path, "kernel", (*EXPERT_OPERATIONS, *AROUND, "kv_pack", *ATTENTION))
     for group in groups:
         yield from made(path, group)
 
