@@ -11,7 +11,7 @@ from pathlib import Path as FilePath
 
 from strata.executors.base import KERNELS, Kernel, StrataError
 from strata.executors.cuda.images import FLAGS
-from strata.kernels.paths import Path
+from strata.kernels.paths import AROUND, Path
 from strata.kernels.pool import GROUPS
 
 #: An entry point and its macros, sorted by name.
@@ -19,6 +19,8 @@ Program = tuple[str, tuple[tuple[str, int], ...]]
 
 _DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:|\?\?=)[ \t]*include(?:_next)?\b[ \t]*(.*)$", re.MULTILINE)
 _NAME = re.compile(r"[<\"]([^<>\"]+)[>\"]")
+#: Operations that need no record, so that what they launch is compared with nothing.
+_UNGATED = frozenset({"decode_attention", "kv_pack", "expert_mmq", "expert_decode", *AROUND})
 #: Belongs to the lanes executor and is included under its macro alone: no card ever compiles it.
 _LANES_ONLY = frozenset({"vocabulary.hpp"})
 
@@ -122,13 +124,16 @@ def _read(file: FilePath) -> bytes:
 
 
 def _kernels(path: Path) -> list[Kernel]:
-    """The kernels of a gated path; none for a path that needs no record."""
+    """The kernels of a gated path; none for a path that needs no record. Raises StrataError for an operation that
+    is neither: without its kernels a record could show the launches of any others."""
     if path.operation == "expert_fused":
         from strata.kernels import expert_fused
 
         return list(expert_fused.kernels(path))
-    if path.operation != "prompt_attention":
+    if path.operation in _UNGATED:
         return []
+    if path.operation != "prompt_attention":
+        raise StrataError(f"{path.name}: nobody says which kernels operation {path.operation!r} launches")
     from strata.kernels.prompt_attention import kernel
 
     return [kernel(path.mode, int(path.tier.removeprefix("sm")), group) for group in GROUPS]

@@ -28,7 +28,10 @@ from validation.experts.plan import small
 T4, H200 = Device("NVIDIA T4", 75), Device("NVIDIA H200", 90)
 SM75, SM80 = "prompt_attention/q4_0/sm75", "prompt_attention/q4_0/sm80"
 #: Asks nothing but a record, of every tier: what is still refused is refused by nature.
-ANYTHING = Policy(dict.fromkeys(("sm75", "sm80", "simt"), Rule((0, NEWEST), (0, NEWEST))))
+ANYTHING = Policy(
+    dict.fromkeys(("sm75", "sm80", "simt"), Rule((0, NEWEST), (0, NEWEST))),
+    dict.fromkeys({path.operation for path in PATHS.values()}, ()),
+)
 CAPABILITIES = (60, 61, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
 
 
