@@ -100,11 +100,12 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and types."""
+    """Check style, types and which module may import which."""
     _install(session, [], groups=["lint"])
     _run(session, "-m", "ruff", "check")
     _run(session, "-m", "ruff", "format", "--check")
     _run(session, "-m", "mypy")
+    _run(session, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache")
 
 
 def _install(session: nox.Session, extras: Sequence[str], groups: Sequence[str] = ()) -> None:

@@ -21,12 +21,13 @@ from validation.bounds import decode_attention as base_bounds
 from validation.bounds import prompt_attention as bounds
 from validation.bounds import reference as reference_bounds
 from validation.bounds.scores import score_error
-from validation.bounds.softmax import WIDENED, Terms, largest_error
+from validation.bounds.softmax import WIDENED, largest_error
 from validation.bounds.tensor_core import WIDEST
 from validation.operations import ATTENTION
 from validation.pools import Inputs
 from validation.predict import rule_on
 from validation.reference.prompt_attention import Reference, terms
+from validation.reference.terms import Terms
 from validation.unknown_operation import UnknownOperationError
 
 #: Threads beyond these wait for memory more than they compute; fewer cells than these take less than a thread's start.
