@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
@@ -59,6 +59,13 @@ def of_path(path: Path, directory: FilePath = KERNELS, known: dict[str, list[str
     files = {name: hashlib.sha256(_read(directory / name)).hexdigest() for name in names}
     programs = frozenset(program(kernel.entry, kernel.defines) for kernel in _kernels(path))
     return Sources(files, programs, codebooks=codebooks(path))
+
+
+def file_names(paths: Iterable[Path], directory: FilePath = KERNELS) -> frozenset[str]:
+    """The files, relative to `strata/kernels`, that some paths are made of: the only ones that a record of these paths
+    is held against. Raises StrataError when one cannot be read."""
+    ours = {root for path in paths for root in roots(path)}
+    return frozenset(name for root in ours for name in included(root, directory))
 
 
 def codebooks(path: Path) -> dict[str, str]:
