@@ -25,7 +25,7 @@ _KINDS = {
 
 
 class AnyRecipe(Protocol):
-    """What a recipe of every kind has. operation: the kind of its data."""
+    """What a recipe of every kind has. operation: the kind of its data; edition: of the plans, its first."""
 
     @property
     def name(self) -> str: ...
@@ -35,6 +35,9 @@ class AnyRecipe(Protocol):
 
     @property
     def operation(self) -> str: ...
+
+    @property
+    def edition(self) -> int: ...
 
 
 def recipes_of_all() -> dict[str, AnyRecipe]:
