@@ -16,6 +16,7 @@ from strata import __version__, switches
 from strata.device import LANES, PINNED_ARCHS, named, this_machine
 from strata.executors import cache, open_executor
 from strata.executors.base import Executor, StrataError
+from strata.executors.first_launch import first_launch
 from strata.expert_engine import probes
 from strata.gates.installed import InstalledGate
 from strata.gates.table import Table
@@ -55,9 +56,11 @@ def doctor() -> int:
     _row("machine", f"{platform.system()} {platform.release()}, {platform.machine()}, {os.cpu_count()} CPUs")
     try:
         _row("cache", str(cache.probe()))
+        entries, held = cache.size()
+        _row("", f"{entries:,} entries, {held / 1e6:,.0f} MB; nothing is deleted by itself, and all of it may be")
         cached = True
     except StrataError as error:
-        _row("cache", f"NOT WRITABLE: {error}")
+        _row("cache", f"NOT USABLE: {error}")
         cached = False
     asked = switches.read(os.environ)
     settings = [f"{name}={value}" for name, value in asked.values.items()]
@@ -97,16 +100,17 @@ def _capability(text: str) -> int:
 
 
 def _report(name: str) -> bool:
-    """Print what the executor `name` is, or why it cannot run; True when it can."""
+    """Print what the executor `name` is, or why it cannot run; True when a kernel ran there just now."""
     try:
         executor = open_executor(name)
         facts = executor.describe()
+        first_launch(executor)
     except StrataError as error:
         _row(name, f"not available: {error}")
         if name == "cuda":
             _row("", _compile_only())
         return False
-    _row(name, "available")
+    _row(name, "available: a kernel was built, loaded and launched")
     for key, value in facts.items():
         if key != "executor":
             text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from strata.executors.base import ExecutorUnavailable, LaunchError
-from strata.executors.cache import VARIABLE
+from strata.executors.lanes import blame
 from strata.executors.lanes.rules import Rule
 
 _MESSAGE_BYTES = 1024
@@ -82,9 +82,7 @@ def _load(path: Path) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         reason = str(error).removeprefix(f"{path}: ")
-        # Each library keeps 8 bytes of the loader's small reserve for fast thread-local variables.
-        many = "static TLS" in reason
-        hint = "too many kernels in one process" if many else f"{VARIABLE} names another place for them"
+        hint = blame.help_loading(reason)
         raise ExecutorUnavailable(f"a compiled kernel cannot be loaded from {path.parent}: {reason}; {hint}") from None
     library.strata_launch.argtypes = [ctypes.POINTER(_Request)]
     library.strata_launch.restype = ctypes.c_int
