@@ -16,6 +16,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import validation.blas_threads  # noqa: F401  before anything imports NumPy
+from strata.arguments import whole
 from strata.executors.base import StrataError
 from strata.gates import records
 from strata.gates.record import Record, RecordProblem, of_value
@@ -95,7 +96,7 @@ def check(found: Iterable[Accepted]) -> Iterator[tuple[bool, str]]:
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m ci.accepted", description=__doc__)
-    top.add_argument("--most", type=int, metavar="N", help="only about N records, others every day (default: all)")
+    top.add_argument("--most", type=whole(1), metavar="N", help="only about N records, others every day (default: all)")
     return top
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from ci import change
 from ci.change import FOLDER, Candidate, CannotCheckError, RefusedError
 from ci.verifier import ask, unpack
+from strata.arguments import file, seconds, word
 from strata.executors.base import StrataError
 
 ACCEPTED, REFUSED, COULD_NOT_CHECK = 0, 1, 2
@@ -105,10 +106,12 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="ci/check_submission", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    top.add_argument("base", nargs="?", default=str(ROOT), help="the main branch: a checkout, or a commit of this one")
-    top.add_argument("head", nargs="?", help="the pull request: a commit of the same repository")
-    top.add_argument("--file", type=FilePath, metavar="FILE", help="a record alone, instead of HEAD")
-    top.add_argument("--seconds", type=float, default=SECONDS, metavar="N", help="time limit (default: %(default)s)")
+    top.add_argument(
+        "base", type=word, nargs="?", default=str(ROOT), help="the main branch: a checkout, or a commit of this one"
+    )
+    top.add_argument("head", type=word, nargs="?", help="the pull request: a commit of the same repository")
+    top.add_argument("--file", type=file, metavar="FILE", help="a record alone, instead of HEAD")
+    top.add_argument("--seconds", type=seconds, default=SECONDS, metavar="N", help="time limit (default: %(default)s)")
     top.add_argument("--markdown", action="store_true", help="print a comment for the pull request")
     return top
 

@@ -111,7 +111,8 @@ def _owners(user: int) -> frozenset[int]:
 
 @cache
 def _alone(group: int, number: int) -> bool:
-    """Whether a group is the private one of the user `number`, by the custom that gives it the user's name and no other member.
+    """Whether a group is the private one of the user `number`, by the custom that gives it the user's name
+    and no other member.
 
     Where it is the custom, directories of the user are often writable by it.
     """

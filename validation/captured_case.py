@@ -11,6 +11,7 @@ from pathlib import Path as FilePath
 
 import numpy as np
 
+from strata.arguments import shown
 from strata.executors.base import Executor, StrataError
 from strata.kernels.pool import MODE_FORMATS, Pool
 from validation import planes
@@ -43,9 +44,10 @@ def build_captured(case: Case, mode: str, executor: Executor, file: FilePath | N
     capture = load(file)
     layer = case.option("layer", "")
     known = ", ".join(str(number) for number in sorted(capture.layers))
-    if not layer.isdigit() or int(layer) not in capture.layers:
-        raise CaseError(f"case: layer is {layer!r}, expected one of those captured: {known}")
-    data = capture.layers[int(layer)]
+    number = {str(number): number for number in capture.layers}.get(layer)
+    if number is None:
+        raise CaseError(f"case: layer is {shown(layer)}, expected one of those captured: {known}")
+    data = capture.layers[number]
     tokens, heads = data.k.shape[:2]
     if case.context > tokens:
         raise CaseError(f"case: context is {case.context}, expected at most the {tokens} tokens of the capture")

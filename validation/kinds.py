@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Protocol
 
-from strata.executors.base import StrataError
 from strata.kernels.paths import AROUND, EXPERTS, Path
 from validation import recipes
 from validation.experts import around_recipes
@@ -56,14 +54,13 @@ def of_path(path: Path) -> str:
 
 
 def find(name: str) -> AnyRecipe:
-    """The recipe of a name. Raises StrataError naming the nearest one."""
+    """The recipe of a name. Raises StrataError for a name that none has."""
     known = recipes_of_all()
     if name in known:
         return known[name]
     if ":" in name:  # parts of expert recipes put together
         return expert_recipes.find(name)
-    near = get_close_matches(name, known, n=1, cutoff=0.0)[0]
-    raise StrataError(f"no recipe is called {name!r}; the nearest is {near!r} (see `python -m validation recipes`)")
+    raise recipes.unknown(name, known)
 
 
 def of_kind(kind: str) -> list[AnyRecipe]:

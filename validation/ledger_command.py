@@ -14,6 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from strata.arguments import file
 from strata.executors.base import StrataError, source_digests
 from validation import families, profiles
 from validation import ledger as ledgers
@@ -36,7 +37,7 @@ _COLUMNS = (
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of `python -m validation ledger`."""
     command.add_argument("--families", action="store_true", help="a row for each family, not for each path")
-    command.add_argument("--accept", type=FilePath, metavar="RUN.json", help="take over the figures of a run")
+    command.add_argument("--accept", type=file, metavar="RUN.json", help="take over the figures of a run")
     command.add_argument("--reason", metavar="TEXT", help="why they moved, kept with them")
 
 

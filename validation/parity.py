@@ -7,7 +7,7 @@ import platform
 import shlex
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +23,7 @@ from validation.captured_case import load as load_capture
 from validation.cases import Case
 from validation.controls import proof
 from validation.controls.control import Answer
+from validation.executor_options import refuse_idle
 from validation.experts.case import parse
 from validation.ledger import Ledger
 from validation.ledger_review import Asked, Review, review
@@ -224,10 +225,9 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     if options.record is not None:
         recording.refuse_other_paths(paths)
     entries = plan_entries(options, paths)
-    file = RunFile(options.out) if options.out else None
-    stations = Stations(options.executor, options.rule, options.target, options.flavor, options.schedule_seed)
-    if stations.lanes and options.target:
-        raise StrataError(f"--target is {options.target}, an image for a card; expected none where lanes run")
+    rule = options.rule or DEFAULT_RULE
+    stations = Stations(options.executor, rule, options.target, options.flavor, options.schedule_seed)
+    refuse_idle(options, stations.lanes)
     if options.record is None:
         jobs = profiles.plan(paths, entries, stations.lanes)
     else:
@@ -236,13 +236,16 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     rerun = rerun_options(options, settings.predict, stations.lanes)
     sized = options.context is not None or options.case is not None
     asked = Asked(None if sized else options.profile, options.seed, ledger.rule_name(stations.first))
-    record = Run(words, jobs, stations, settings, file, asked, ledger.load(), proof.flat(proof.prove()))
-    record.record("running")
-    console.print(_heading(record), markup=False)
-    if proof.failed(record.controls):
-        return _void(record, console)
-    with _recording(options, paths, record) as record.recording:
-        return _run(record, rerun, console)
+    with closing(RunFile(options.out)) if options.out else nullcontext() as file:
+        record = Run(words, jobs, stations, settings, file, asked, ledger.load(), proof.flat(proof.prove()))
+        if file is not None and file.replaces:
+            console.print(file.replaces, markup=False, soft_wrap=True)
+        record.record("running")
+        console.print(_heading(record), markup=False)
+        if proof.failed(record.controls):
+            return _void(record, console)
+        with _recording(options, paths, record) as record.recording:
+            return _run(record, rerun, console)
 
 
 def _recording(options: argparse.Namespace, paths: Sequence[Path], record: Run) -> Recording | nullcontext[None]:

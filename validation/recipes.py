@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import Enum
 
+from strata.arguments import shown
 from strata.executors.base import StrataError
+from strata.nearest import hint
 
 
 class Sign(Enum):
@@ -268,12 +270,17 @@ _PACK = (
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (*_ATTENTION, *_PACK)}
 
 
+def unknown(name: str, known: Iterable[str]) -> StrataError:
+    """Of a name that no recipe has; it names the nearest one, if one is near, and the command that lists all."""
+    said = hint(name, known, "see `python -m validation recipes`")
+    return StrataError(f"no recipe is called {shown(name)}; {said}")
+
+
 def find(name: str) -> Recipe:
-    """The recipe of a name. Raises StrataError naming the nearest one."""
+    """The recipe of a name. Raises StrataError as `unknown` has it."""
     if name in RECIPES:
         return RECIPES[name]
-    near = get_close_matches(name, RECIPES, n=1, cutoff=0.0)[0]
-    raise StrataError(f"no recipe is called {name!r}; the nearest is {near!r} (see `python -m validation recipes`)")
+    raise unknown(name, RECIPES)
 
 
 def of_operation(operation: str) -> list[Recipe]:

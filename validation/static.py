@@ -20,6 +20,7 @@ from pathlib import Path as FilePath
 from rich.console import Console
 from rich.table import Table
 
+from strata.arguments import whole
 from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, StrataError
 from strata.executors.cuda.images import build
 from strata.executors.cuda.nvrtc import Nvrtc, load_nvrtc
@@ -182,11 +183,16 @@ def measure_all(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--paths", default="*", metavar="GLOB", help="which paths (default: all)")
     parser.add_argument(
-        "--groups", type=int, nargs="+", choices=GROUPS, default=list(GROUPS), help="query heads of a KV head"
+        "--groups", type=whole(), nargs="+", choices=GROUPS, default=list(GROUPS), help="query heads of a KV head"
     )
-    parser.add_argument("--archs", type=int, nargs="+", choices=ARCHS, default=list(ARCHS), help="e.g. 75 90")
+    parser.add_argument("--archs", type=whole(), nargs="+", choices=ARCHS, default=list(ARCHS), help="e.g. 75 90")
     parser.add_argument(
-        "--compilers", type=int, nargs="+", choices=COMPILERS, default=list(COMPILERS), help="major versions of NVRTC"
+        "--compilers",
+        type=whole(),
+        nargs="+",
+        choices=COMPILERS,
+        default=list(COMPILERS),
+        help="major versions of NVRTC",
     )
     parser.add_argument("--each", action="store_true", help="a row for each kernel of a path, work shapes among them")
 

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 from rich.table import Table
 
+from strata.arguments import file, numbers, whole
 from strata.executors.base import StrataError
 from strata.output import ends_unread
 from validation.captured.archive import Capture, load
@@ -48,25 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validation.captured", description=__doc__)
-    parser.add_argument("--tokens", type=int, default=DEFAULT_TOKENS, help="tokens to run (default %(default)s)")
+    parser.add_argument("--tokens", type=whole(1), default=DEFAULT_TOKENS, help="tokens to run (default %(default)s)")
     parser.add_argument(
         "--layers",
-        type=_layers,
+        type=numbers,
         default=DEFAULT_LAYERS,
         metavar="L,L,...",
         help=f"layers to keep (default {','.join(map(str, DEFAULT_LAYERS))})",
     )
     target = parser.add_mutually_exclusive_group(required=True)
-    target.add_argument("--out", type=Path, metavar="FILE", help="where to write the capture (.npz)")
-    target.add_argument("--show", type=Path, metavar="FILE", help="check a capture and show it, running nothing")
+    target.add_argument("--out", type=file, metavar="FILE", help="where to write the capture (.npz)")
+    target.add_argument("--show", type=file, metavar="FILE", help="check a capture and show it, running nothing")
     return parser
-
-
-def _layers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of layer numbers such as 0,5,11,17") from None
 
 
 @contextmanager

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 
+from strata.arguments import shown
 from strata.executors.base import StrataError
+from validation.recipes import unknown
 
 
 class Weights(Enum):
@@ -177,15 +178,17 @@ def composed(weights: Weights, routing: Routing, values: Values) -> ExpertRecipe
 
 
 def find(name: str) -> ExpertRecipe:
-    """The recipe of a name, composed ones too. Raises StrataError naming the nearest one."""
+    """The recipe of a name, composed ones too. Raises StrataError for a name that none has."""
     if name in RECIPES:
         return RECIPES[name]
     first, *words = name.split(":")
     if first == _COMPOSED and len(words) == len(_PARTS):
         parts = [_part(kind, word) for kind, word in zip(_PARTS, words, strict=True)]
         return composed(*parts)  # type: ignore[arg-type]
-    near = get_close_matches(name, RECIPES, n=1, cutoff=0.0)[0]
-    raise StrataError(f"no expert recipe is called {name!r}; the nearest is {near!r}")
+    if words:
+        form = ":".join((_COMPOSED, *(kind.__name__.upper() for kind in _PARTS)))
+        raise StrataError(f"no recipe is called {shown(name)}; one that is put together is {form}")
+    raise unknown(name, RECIPES)
 
 
 _PARTS = (Weights, Routing, Values)

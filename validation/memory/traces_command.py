@@ -12,6 +12,7 @@ import time
 
 from rich.console import Console
 
+from strata.arguments import whole
 from strata.executors.base import StrataError
 
 PASSED, FAILED = 0, 1
@@ -26,9 +27,9 @@ JUDGED = 5000
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of `python -m validation memory traces`."""
     command.add_argument(
-        "--steps", type=int, default=100_000, metavar="N", help="at least so many (default: %(default)s)"
+        "--steps", type=whole(1), default=100_000, metavar="N", help="at least so many (default: %(default)s)"
     )
-    command.add_argument("--seed", type=int, default=1, metavar="N", help="of all traces (default: %(default)s)")
+    command.add_argument("--seed", type=whole(), default=1, metavar="N", help="of all traces (default: %(default)s)")
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -39,8 +40,6 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if error.name != "hypothesis":
             raise
         raise StrataError("hypothesis is not installed: python -m pip install hypothesis") from None
-    if options.steps < 1:
-        raise StrataError(f"--steps {options.steps}: expected at least 1")
     began, done, turn = time.perf_counter(), 0, 0
     while done < options.steps:
         try:

@@ -14,6 +14,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import strata
+from strata.arguments import whole
 from strata.executors import NAMES
 from strata.executors.base import BuildError, source_digests
 from strata.kernels.paths import AROUND, EXPERTS, select
@@ -91,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paths", required=True)
     parser.add_argument("--recipes", nargs="*", default=[])
-    parser.add_argument("--seed", type=int, default=profiles.SEED)
+    parser.add_argument("--seed", type=whole(), default=profiles.SEED)
     parser.add_argument("--executor", choices=NAMES, default="lanes")
     options = parser.parse_args()
     stations = Stations(options.executor)

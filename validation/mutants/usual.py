@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from strata.arguments import whole
 from strata.executors import NAMES, open_executor
 from strata.executors.base import Executor
 from strata.kernels import kv_pack
@@ -96,7 +97,7 @@ def _flat(pool: Pool) -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paths", required=True)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=whole(), default=1)
     parser.add_argument("--executor", choices=NAMES, default="lanes")
     options = parser.parse_args()
     paths = select(options.paths)

@@ -11,6 +11,7 @@ from pathlib import Path as FilePath
 
 from rich.console import Console
 
+from strata.arguments import file
 from strata.executors.base import StrataError
 from validation.report.html import page
 from validation.report.read import read
@@ -21,11 +22,11 @@ NAME = FilePath("report.html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", type=FilePath, nargs="+", metavar="FILE", help="a run.json, or a record")
-    parser.add_argument("--out", type=FilePath, default=NAME, metavar="FILE", help="the page (default: %(default)s)")
+    parser.add_argument("files", type=file, nargs="+", metavar="FILE", help="a run.json, or a record")
+    parser.add_argument("--out", type=file, default=NAME, metavar="FILE", help="the page (default: %(default)s)")
     parser.add_argument(
         "--verified",
-        type=FilePath,
+        type=file,
         action="append",
         default=[],
         metavar="FILE",
