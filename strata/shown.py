@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from typing import Any
 
 #: What does not print: controls (C0, DEL, C1), marks of direction and of width, surrogates, line ends of Unicode.
 _MUTE = re.compile("[^ -~]")
@@ -35,3 +36,14 @@ def _escape(char: str, kept: str) -> str:
     if char.isprintable() or char in kept:
         return char
     return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
+
+
+def shown_throughout(value: Any) -> Any:
+    """A value of JSON whose every text, keys among them, is `shown`: so that nobody further on has to remember."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, dict):
+        return {shown(key): shown_throughout(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shown_throughout(item) for item in value]
+    return value
