@@ -3,6 +3,9 @@
 A write that the reader did not wait for ends the command there, without a word, with the status that a shell gives any
 program in that place: 128 + SIGPIPE. Nothing else is known then, so it is neither a yes nor a no. A broken pipe of
 anything else, such as of a child process, stays the error that it is.
+
+What a command prints is text. Names and texts in it come from files and programs, so what a terminal would obey is
+written as escapes (`shown`), in errors and usage lines as well.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from functools import wraps
 from typing import Any, ParamSpec
+
+from strata.shown import printable
 
 UNREAD = 128 + 13
 #: Windows says of a pipe without a reader that the argument is wrong.
@@ -37,6 +42,11 @@ class Output:
         self.left = False
 
     def write(self, text: str) -> int:
+        """Write what prints of `text`, and the rest as escapes."""
+        return self.send(printable(text))
+
+    def send(self, text: str) -> int:
+        """Write `text` as it is: for who puts colours into text that is printable."""
         return int(self._made(self._stream.write, text))
 
     def flush(self) -> None:

@@ -17,6 +17,7 @@ from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
 from strata.output import ends_unread
+from strata.shown import shown
 from validation import fuzz, kinds, ledger_command, parity, profiles, soak, static
 from validation.controls import proof
 from validation.experts import faults
@@ -26,6 +27,7 @@ from validation.profiles import PROFILES
 from validation.record import recording, verify_command
 from validation.report import command as report_command
 from validation.settings import PREDICT
+from validation.terminal import Terminal
 
 COULD_NOT_RUN = 2
 #: The largest seed of a schedule: lanes take twice it, in 64 bits.
@@ -136,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = parser().parse_args(words)
     # Without a terminal rich assumes 80 columns; a log has room for the table.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else LOG_WIDTH)
+    console = Terminal(width=None if sys.stdout.isatty() else LOG_WIDTH)
     try:
         if options.command == "parity":
             return parity.run(options, words, console)
@@ -146,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return proof.run(console)
         return _list(options.command, console)
     except StrataError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {shown(error)}", file=sys.stderr)
         return COULD_NOT_RUN
     except KeyboardInterrupt:  # outside of the cases, which keep what is finished
         print("interrupted", file=sys.stderr)

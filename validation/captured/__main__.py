@@ -18,9 +18,11 @@ from rich.table import Table
 from strata.arguments import file, numbers, whole
 from strata.executors.base import StrataError
 from strata.output import ends_unread
+from strata.shown import shown
 from validation.captured.archive import Capture, load
 from validation.captured.capture import DEFAULT_LAYERS, DEFAULT_TOKENS, capture
 from validation.captured.forward import Progress
+from validation.terminal import Terminal
 
 FAILED = 2
 INTERRUPTED = 130  # what a shell reports for SIGINT
@@ -30,7 +32,7 @@ INTERRUPTED = 130  # what a shell reports for SIGINT
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 2 could not, 130 interrupted."""
     options = _parser().parse_args(arguments)
-    console, errors = Console(highlight=False, soft_wrap=True), Console(stderr=True, highlight=False, soft_wrap=True)
+    console, errors = Terminal(soft_wrap=True), Terminal(stderr=True, soft_wrap=True)
     try:
         if options.show:
             _describe(console, load(options.show), options.show)
@@ -94,8 +96,8 @@ def _plain_lines(console: Console) -> Callable[[str, int, int], None]:
 
 def _describe(console: Console, result: Capture, path: Path) -> None:
     data = result.metadata
-    console.print(f"model   SHA-256 {data.model_sha256}")
-    console.print(f"text    SHA-256 {data.text_sha256}  {data.tokens} tokens of {data.text_source}")
+    console.print(f"model   SHA-256 {shown(data.model_sha256)}")
+    console.print(f"text    SHA-256 {shown(data.text_sha256)}  {data.tokens} tokens of {shown(data.text_source)}")
     console.print(f"loss    {data.loss:.4f} per token (limit: unigram entropy {data.loss_limit:.4f})")
     table = Table("layer", "part", "shape", "largest", "median", "largest / median by channel")
     for layer, inputs in result.layers.items():

@@ -25,6 +25,7 @@ from validation.mutants.store import Store
 from validation.mutants.trial import Outcome, outcome
 from validation.report.claim import Claim
 from validation.report.progress import Reporter
+from validation.terminal import Terminal
 
 PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
 _WIDTH = 140
@@ -70,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 when every mutant was killed, 1 when one survived, 2 when one could not be judged."""
     options = parser().parse_args(arguments)
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+    console = Terminal(width=None if sys.stdout.isatty() else _WIDTH)
     try:
         known = table()
         names = _chosen(options, list(known))
