@@ -83,7 +83,7 @@ def judge(candidate: Candidate, base: FilePath, seconds: float) -> Verdict:
                 raise CannotCheckError(f"the verifier speaks of {outcome['name']}, expected {candidate.name}")
             if reasons:
                 return Verdict(tuple(reasons))
-            opened = [item["path"] for item in outcome["gate"] if _native(item)]
+            opened = [item["path"] for item in outcome["gate"] if _attested(item)]
             others = [f"{item['path']}: {item['kind']}; {item['reason']}" for item in outcome["gate"]]
             left = began + seconds - time.monotonic()
             standing = ask(base, FilePath(cache), left, "ci.standing", str(file)).value
@@ -106,14 +106,14 @@ def _reasons(outcome: dict[str, Any]) -> list[str]:
         return [
             "bits: they were not predicted: no rule of this card's tensor core is established, which a record needs"
         ]
-    if not any(_native(item) for item in outcome["gate"]):
+    if not any(_attested(item) for item in outcome["gate"]):
         told = [f"evidence: {item['path']}: {item['kind']}; {item['reason']}" for item in outcome["gate"]]
-        return ["evidence: it opens no path by native evidence", *told]
+        return ["evidence: it opens no path: it does not say that a card of the tier ran it", *told]
     return []
 
 
-def _native(item: dict[str, Any]) -> bool:
-    return item["kind"] == "native" and item["opens"] is True
+def _attested(item: dict[str, Any]) -> bool:
+    return item["kind"] == "attested" and item["opens"] is True
 
 
 def parser() -> argparse.ArgumentParser:

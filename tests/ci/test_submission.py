@@ -179,10 +179,19 @@ def test_it_writes_nothing_in_the_repository(repository: Repository) -> None:
         ({"status": 1, "accepted": False}, "REFUSED verify: no"),
         ({"with_bits": False, "outcome": "ACCEPTED without bits"}, "REFUSED bits: they were not predicted"),
         ({"with_bits": 1}, "REFUSED bits: they were not predicted"),
-        ({"gate": []}, "REFUSED evidence: it opens no path by native evidence"),
-        ({"gate": [{**GATE, "kind": "surrogate"}]}, "REFUSED evidence: it opens no path by native evidence"),
-        ({"gate": [{**GATE, "kind": "simulated"}]}, "REFUSED evidence: it opens no path by native evidence"),
-        ({"gate": [{**GATE, "opens": False}]}, "REFUSED evidence: it opens no path by native evidence"),
+        ({"gate": []}, "REFUSED evidence: it opens no path: it does not say that a card of the tier ran it"),
+        (
+            {"gate": [{**GATE, "kind": "surrogate"}]},
+            "REFUSED evidence: it opens no path: it does not say that a card of the tier ran it",
+        ),
+        (
+            {"gate": [{**GATE, "kind": "simulated"}]},
+            "REFUSED evidence: it opens no path: it does not say that a card of the tier ran it",
+        ),
+        (
+            {"gate": [{**GATE, "opens": False}]},
+            "REFUSED evidence: it opens no path: it does not say that a card of the tier ran it",
+        ),
         (
             {"news": {}, "known": {PATH: "record 0 of compute capability 7.5 opens it"}},
             f"REFUSED news: {PATH}: record 0 of compute capability 7.5 opens it",

@@ -12,6 +12,7 @@ from strata.device import PINNED_ARCHS, Device
 from strata.executors.base import ExecutorUnavailable
 from strata.kernels.expert_fused import LARGE
 from strata.kernels.expert_probe import Probed
+from strata.switches import SWITCHES
 from tests.strata.gates import builder
 
 
@@ -55,7 +56,12 @@ def test_gate_of_this_machine(
     assert cli.main(["gate"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("no card: no driver; install one\n")
-    assert out.count("  locked  ") == len(builder.GATED)
+    # A summary: two operations in two tiers, and the one command that opens each.
+    assert out.count(": 0 of ") == 4
+    assert len(out.splitlines()) < 20
+    assert out.splitlines()[-1] == "a reason for each path: `strata gate --each`"
+    assert cli.main(["gate", "--each"]) == 0
+    assert capsys.readouterr().out.count("  locked  ") == len(builder.GATED)
     # Without a card nothing but JSON goes where JSON was asked for.
     assert cli.main(["gate", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["devices"][0]["capability"] is None
@@ -65,6 +71,15 @@ def test_gate_of_this_machine(
 def test_a_bad_capability_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["gate", f"--capability={text}"]) == 2
     assert capsys.readouterr().err == f"strata: --capability {text!r}: expected major.minor, e.g. 7.5\n"
+
+
+def test_the_switches_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["switches"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for switch in SWITCHES.values():
+        at = lines.index(f"{switch.name}={switch.expected}")
+        assert lines[at + 1].startswith(f"  {switch.meaning}")
+        assert lines[at + 1].endswith("library so far.") is switch.library
 
 
 def test_doctor_reports_switches(
@@ -83,7 +98,8 @@ def test_doctor_reports_switches(
         "switches STRATA_PREFILL_HEAD_LOAN=1",
         "switches STRATA_PROMPT_ATTN_OLD=1",
         "switches STRATA_SELECT_SIMT=1",
-        "switches STRATA_PROMPT_ATTN_Q4='off': expected 0; counts as absent",
+        "switches STRATA_PREFILL_HEAD_LOAN=1 acts only in the library so far: no engine in this version reads it",
+        "switches STRATA_PROMPT_ATTN_Q4='off': expected 0 or 1; counts as absent",
         "switches STRATA_PROMPT_ATTN_Q4TC='1': no such switch, it has no effect; "
         "the nearest known name is STRATA_PROMPT_ATTN_Q4_TC",
         "switches STRATA_SELECT_SIMT=1 has no effect yet: block_select does not exist in this version",

@@ -236,7 +236,7 @@ def test_a_simulated_turing_card_gives_the_same_record_twice(
     decision = decide(path, named(75), of_path(path), [read])
     assert not decision.open
     assert "simulated: record 000000000000 ran on the CPU (lanes)" in decision.reason
-    assert decision.reason.endswith("which is no evidence for a card: refused as native evidence")
+    assert decision.reason.endswith("which is no evidence for a card")
     assert first["provenance"]["executor"] == "lanes"
     assert first["provenance"]["rule"] == "sm_75"
     assert first["provenance"]["capability"] is None

@@ -65,10 +65,10 @@ def small_plan(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "said"),
     [
-        ("lanes", "simulated", "ran on the CPU (lanes), which is no evidence for a card: refused as native evidence"),
+        ("lanes", "simulated", "ran on the CPU (lanes), which is no evidence for a card"),
         ("surrogate", "surrogate", "which is no evidence for Turing"),
-        ("hopper", "native", "lacks the required case of signed_decades at 4,096/512 and 1,500/512"),
-        ("turing", "native", "lacks the required case of signed_decades at 4,096/512 and 1,500/512"),
+        ("hopper", "attested", "lacks the required case of signed_decades at 4,096/512 and 1,500/512"),
+        ("turing", "attested", "lacks the required case of signed_decades at 4,096/512 and 1,500/512"),
     ],
 )
 def test_says_what_the_gate_makes_of_it(name: str, kind: str, said: str) -> None:
@@ -80,7 +80,7 @@ def test_says_what_the_gate_makes_of_it(name: str, kind: str, said: str) -> None
 @pytest.mark.parametrize(
     ("name", "opened"), [("hopper", True), ("turing", True), ("lanes", False), ("surrogate", False)]
 )
-def test_a_native_record_of_every_kernel_opens_its_path(
+def test_an_attested_record_of_every_kernel_opens_its_path(
     name: str, opened: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subject = Subject(base(name)["record"], source_digests(), planned)
@@ -192,7 +192,7 @@ def test_the_command_accepts(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["verify", str(file)]) == 0
     said = capsys.readouterr().out.splitlines()
     assert f"ACCEPTED {file.stem}" in said
-    assert any(line.startswith("prompt_attention/q4_0/sm80: native; locked: ") for line in said)
+    assert any(line.startswith("prompt_attention/q4_0/sm80: attested; locked: ") for line in said)
 
 
 @pytest.mark.usefixtures("small_plan")
