@@ -195,8 +195,8 @@ _PACK = (
     ),
     _pack(
         "rotation-of-part",
-        "witnesses.append(_rotate(executor, source, source, rows))",
-        "witnesses.append(_rotate(executor, source, source, n))",
+        "witnesses.append(_rotate(executor, given, source, rows))",
+        "witnesses.append(_rotate(executor, given, source, n))",
         "As many rows are rotated as there are cells, with several rows to each.",
         "q4_0",
         "pack_bell",
