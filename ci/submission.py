@@ -12,7 +12,6 @@ mean another commit by then. Exit status: 0 accepted, 1 refused, 2 could not che
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import tempfile
 import time
@@ -132,13 +131,6 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--seconds", type=seconds, default=SECONDS, metavar="N", help="time limit (default: %(default)s)")
     top.add_argument("--markdown", action="store_true", help="print a comment for the pull request")
     return top
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 < number < math.inf:
-        raise ValueError(text)
-    return number
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,7 +18,7 @@ from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
 from strata.output import ends_unread
 from strata.shown import shown
-from validation import fuzz, kinds, ledger_command, parity, profiles, soak, static
+from validation import floor_command, fuzz, kinds, ledger_command, parity, profiles, soak, static
 from validation.controls import proof
 from validation.experts import faults
 from validation.memory import command as memory_command
@@ -40,6 +40,7 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "static": (static, "registers, shared memory, spills and instructions"),
     "soak": (soak, "many healthy runs of small cases with fresh seeds: is there a false alarm?"),
     "ledger": (ledger_command, "how much of their bounds the kernels use"),
+    "floor": (floor_command, "what plans, controls and the ledger must have"),
     "verify": (verify_command, "check a record without a card"),
     "report": (report_command, "write a page about runs and records"),
     "memory": (memory_command, "elastic memory: failing driver calls, traces, byte ledgers, a run on a card"),

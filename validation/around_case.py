@@ -20,6 +20,7 @@ from validation.experts.around import Sums
 from validation.experts.case import ExpertCase
 from validation.experts.checks import plain
 from validation.findings import Findings
+from validation.handed import handed
 from validation.probes import self_check
 from validation.reference import combine as combine_reference
 from validation.reference import router as router_reference
@@ -38,11 +39,15 @@ def kernels_of(operation: str) -> list[Kernel]:
 
 @dataclass(frozen=True)
 class Around:
-    """The kernels under test, and what they are made of."""
+    """The kernels under test, each handed copies, and what they are made of."""
 
     route: Callable[[Executor, np.ndarray, int], Routing] = router.run
     combine: Callable[..., Combined] = combine.run
     kernels: Callable[[str], list[Kernel]] = kernels_of
+
+    def __post_init__(self) -> None:
+        for name in ("route", "combine"):
+            object.__setattr__(self, name, handed(getattr(self, name)))
 
 
 def run(

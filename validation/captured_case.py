@@ -15,6 +15,7 @@ from strata.arguments import shown
 from strata.executors.base import Executor, StrataError
 from strata.kernels.pool import MODE_FORMATS, Pool
 from validation import planes
+from validation.arrays import frozen
 from validation.captured import archive
 from validation.captured.archive import Capture
 from validation.cases import Case, CaseError
@@ -29,8 +30,8 @@ PACKERS = ("kernel", "reference", "gguf")
 
 @lru_cache(maxsize=1)
 def load(file: FilePath) -> Capture:
-    """The capture in a file; the last one is kept."""
-    return archive.load(file)
+    """The capture in a file; the last one is kept, its arrays read-only."""
+    return frozen(archive.load(file))
 
 
 def build_captured(case: Case, mode: str, executor: Executor, file: FilePath | None) -> Inputs:

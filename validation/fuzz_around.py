@@ -23,6 +23,7 @@ from validation.experts.checks import plain
 from validation.fuzz_compared import Compared
 from validation.fuzz_experts import SCHEDULES, other
 from validation.fuzz_numbers import NUMBERS, floats
+from validation.handed import handed
 from validation.reference import combine as combine_reference
 from validation.reference import router as router_reference
 from validation.unknown_operation import UnknownOperationError
@@ -117,8 +118,8 @@ def compare(executor: Executor, seed: int, what: Configuration, path: Path) -> C
 def _router(
     executor: Executor, second: Executor, x: np.ndarray, what: Configuration, order: np.ndarray, blocks: int
 ) -> Compared:
-    one = router.run(executor, x, what.ranks)
-    two = router.run(second, np.ascontiguousarray(x[order]), what.ranks, blocks)
+    one = handed(router.run)(executor, x, what.ranks)
+    two = handed(router.run)(second, np.ascontiguousarray(x[order]), what.ranks, blocks)
     ids, weights = router_reference.route(x, what.ranks).ids, router_reference.weight_bits(x, what.ranks)
     counts = (int(np.isnan(x).sum()), int(np.isinf(x).sum()))
 
@@ -136,7 +137,7 @@ def _router(
 
 def _combine(executor: Executor, second: Executor, data: Sums, what: Configuration, order: np.ndarray) -> Compared:
     def run(where: Executor, of: Sums) -> Combined:
-        return combine.run(where, of.rows, of.weights, of.shared, of.gate)
+        return handed(combine.run)(where, of.rows, of.weights, of.shared, of.gate)
 
     one, two = run(executor, data), run(second, data.tokens(order))
     want = plain(combine_reference.combine_bits(data.rows, data.weights, data.shared, data.gate))

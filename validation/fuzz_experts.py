@@ -19,6 +19,7 @@ from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_decode, expert_fused, expert_mmq
 from strata.kernels.experts import Experts, Geometry, place
 from strata.kernels.paths import EXPERTS, Path
+from validation.arrays import frozen
 from validation.draws import Stream
 from validation.experts import kernels, stand_in
 from validation.experts.checks import grouped, plain
@@ -26,6 +27,7 @@ from validation.experts.inputs import Inputs
 from validation.experts.operation import Outcome
 from validation.fuzz_compared import Compared
 from validation.fuzz_expert_draws import Configuration, draw
+from validation.handed import handed
 from validation.reference.experts import Codes
 from validation.unknown_operation import UnknownOperationError
 
@@ -44,9 +46,10 @@ def due(seed: int, what: Configuration, operation: str) -> tuple[Inputs, Outcome
     if how.refuses_strays:
         ids = np.mod(inputs.ids, what.experts).astype(np.int32)
         inputs = replace(inputs, ids=ids)
-    return inputs, stand_in.due(inputs, how.arithmetic)
+    return frozen((inputs, stand_in.due(inputs, how.arithmetic)))
 
 
+@handed
 def _run(executor: Executor, path: Path, inputs: Inputs, stream: Stream) -> Outcome:
     """One run, whose addresses, work shape and cuts a stream draws."""
     places = stream.child("places").below(PLACES, inputs.experts) * 2

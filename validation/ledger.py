@@ -56,12 +56,14 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Drift:
-    """A figure outside what the ledger allows, or a family that is on one side only (figure empty)."""
+    """A figure outside what the ledger allows, or a family that is on one side only (figure empty): gone when it is the
+    ledger's."""
 
     key: Key
     figure: str
     now: float | None
     then: float | None
+    gone: bool = False
 
     def size(self) -> float:
         """How far it moved, as a factor of 1 or more: infinity from or to nothing, zero or NaN."""
@@ -72,6 +74,8 @@ class Drift:
     def text(self) -> str:
         """One line: which figure of which family, now and in the ledger."""
         path, recipe = self.key
+        if self.gone:
+            return f"ledger: {path} {recipe}: the ledger has figures of it, and the profile plans it no more"
         if not self.figure:
             return f"ledger: {path} {recipe}: the ledger has no figures of these cases"
         sides = ["nothing" if x is None else f"{x:.{_DIGITS}g}" for x in (self.now, self.then)]

@@ -18,6 +18,7 @@ from validation.attention_case import Memo
 from validation.experts.case import AnyCase, ExpertCase
 from validation.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
 from validation.findings import Findings
+from validation.handed import InputsChangedError
 from validation.operations import ATTENTION, Operation
 from validation.report.run_file import plain
 from validation.settings import Settings
@@ -62,20 +63,15 @@ def run_case(
     A kernel that faults or cannot be built, and a case too large for memory, give NOT_RUN with the reason: it fails,
     and the run goes on.
     """
-    found = Findings()
-    try:
+
+    def run() -> Findings:
         if isinstance(case, ExpertCase):
-            found = _routed(case, path, executor, settings, memo or Memo())
-        elif path.operation == "kv_pack":
-            found = pack_case.run(case, path, executor, settings)
-        else:
-            found = attention_case.run(case, path, executor, settings, memo or Memo(), operations)
-    except ExecutorUnavailable:  # no case can run: an unwritable cache, a compiler that is gone
-        raise
-    except StrataError as error:
-        found.checks.append(Check("run", Verdict.NOT_RUN, str(error)))
-    except MemoryError as error:  # of the host or, by CuPy, of a card
-        found.checks.append(Check("run", Verdict.NOT_RUN, f"too little memory for this case: {error}"))
+            return _routed(case, path, executor, settings, memo or Memo())
+        if path.operation == "kv_pack":
+            return pack_case.run(case, path, executor, settings)
+        return attention_case.run(case, path, executor, settings, memo or Memo(), operations)
+
+    found = answered(run)
     verdict = settle(found.checks)
     command = rerun_command(case, path, settings)
     result = {
@@ -94,6 +90,22 @@ def run_case(
         "seconds": found.seconds,
     }
     return dict(plain(result))
+
+
+def answered(run: Callable[[], Findings]) -> Findings:
+    """What a case came to, with what it raised as its one check: a run that changed its inputs EXCEEDS, one that could
+    not run is NOT_RUN. Raises ExecutorUnavailable where no case can run."""
+    try:
+        return run()
+    except ExecutorUnavailable:  # an unwritable cache, a compiler that is gone
+        raise
+    except InputsChangedError as error:
+        check = Check("inputs", Verdict.EXCEEDS, str(error))
+    except StrataError as error:
+        check = Check("run", Verdict.NOT_RUN, str(error))
+    except MemoryError as error:  # of the host or, by CuPy, of a card
+        check = Check("run", Verdict.NOT_RUN, f"too little memory for this case: {error}")
+    return Findings([check])
 
 
 def _routed(case: ExpertCase, path: Path, executor: Executor, settings: Settings, memo: Memo) -> Findings:

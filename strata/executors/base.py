@@ -159,8 +159,9 @@ class Executor(Protocol):
         """Compile (or take from the cache). Raises BuildError."""
         ...
 
-    def array(self, host: np.ndarray, name: str = "") -> Buffer:
-        """A buffer holding a copy of `host`; `name` appears in messages."""
+    def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> Buffer:
+        """A buffer holding a copy of `host`; `name` appears in messages. written: whether kernels may write to it, as
+        to a count that begins at zero; any other is an input, and to write to an input is a fault."""
         ...
 
     def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = POISON_OUTPUT, name: str = "") -> Buffer:

@@ -355,8 +355,8 @@ def prepare(
         offsets=work((count + 1,), np.int32, "offsets"),
         tile_of={size: work((count + 1,), np.int32, f"first tiles of {size}") for size in (64, 128)},
         tiles={size: work((pairs // size + min(count, pairs), 2), np.int32, f"tiles of {size}") for size in (64, 128)},
-        status=executor.array(np.zeros(len(STAGES), np.int32), "status"),
-        ignored=executor.array(np.zeros(1, np.int32), "ignored"),
+        status=executor.array(np.zeros(len(STAGES), np.int32), "status", written=True),
+        ignored=executor.array(np.zeros(1, np.int32), "ignored", written=True),
         tables={form: executor.array(table, f"codebook of {form}") for form, table in tables.items() if table.size},
     )  # fmt: skip
 

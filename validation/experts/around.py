@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from validation.arrays import frozen
 from validation.draws import Stream
 from validation.experts.case import ExpertCase
 
 #: Bits of a NaN of each sign and of both infinities.
-_BROKEN = np.array([0x7FC00000, 0xFFC00001, 0x7F800000, 0xFF800000], np.uint32)
+_BROKEN = frozen(np.array([0x7FC00000, 0xFFC00001, 0x7F800000, 0xFF800000], np.uint32))
 #: Levels that logits of ties take.
 _LEVELS = 5
 #: One column in so many of a sum without a shared expert holds -0 in every row, and of a broken one infinity.

@@ -34,13 +34,17 @@ _ALIGN = 256  # of a buffer's first byte, as the CUDA allocator gives
 
 
 class HostBuffer:
-    """Host memory between two guards; `shape`, `dtype` and `nbytes` as of the array it holds."""
+    """Host memory between two guards; `shape`, `dtype` and `nbytes` as of the array it holds; written: whether kernels
+    may write to it."""
 
-    def __init__(self, shape: Sequence[int], dtype: Any, name: str) -> None:
+    written = True
+
+    def __init__(self, shape: Sequence[int], dtype: Any, name: str, written: bool = True) -> None:
         self.shape = tuple(int(n) for n in shape)
         self.dtype = np.dtype(dtype)
         self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         self.name = name or "a buffer"
+        self.written = written
         self._raw = np.full(self.nbytes + 2 * GUARD_BYTES + _ALIGN, GUARD_BYTE, dtype=np.uint8)
         self._first = GUARD_BYTES + (-(self._raw.ctypes.data + GUARD_BYTES)) % _ALIGN
         self.bytes = self._raw[self._first : self._first + self.nbytes]
@@ -106,8 +110,10 @@ class LanesExecutor:
             self._digests[built] = hashlib.sha256(built.path.read_bytes()).hexdigest()
         return self._digests[built]
 
-    def array(self, host: np.ndarray, name: str = "") -> HostBuffer:
-        buffer = HostBuffer(host.shape, host.dtype, name)
+    def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> HostBuffer:
+        """A buffer that holds a copy of `host`. The checked flavor stops a lane that writes to one that is not
+        `written`, and names its line."""
+        buffer = HostBuffer(host.shape, host.dtype, name, written)
         buffer.write(host)
         return buffer
 
@@ -136,7 +142,7 @@ class LanesExecutor:
                 values.append(bytes(8))
             elif isinstance(argument, HostBuffer):
                 values.append(argument.address.to_bytes(8, "little"))
-                regions.append(library.Region(argument.address, argument.nbytes, argument.name))
+                regions.append(_region(argument))
             elif isinstance(argument, np.generic):
                 values.append(library.scalar_bytes(argument))
             else:
@@ -151,7 +157,7 @@ class LanesExecutor:
                 raise LaunchError(
                     f"{kernel.label}: reaches a {type(buffer).__name__}, expected buffers of this executor"
                 )
-            regions.append(library.Region(buffer.address, buffer.nbytes, buffer.name))
+            regions.append(_region(buffer))
         request = library.Request(
             entry=kernel.entry,
             grid=grid,
@@ -182,6 +188,10 @@ class LanesExecutor:
             "threads": self.threads,
             **({"instead_of_cuda": self.instead_of_cuda} if self.instead_of_cuda else {}),
         }
+
+
+def _region(buffer: HostBuffer) -> library.Region:
+    return library.Region(buffer.address, buffer.nbytes, buffer.name, buffer.written)
 
 
 def _affinity() -> Sequence[int]:

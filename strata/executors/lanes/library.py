@@ -53,12 +53,12 @@ class _Request(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Region:
-    """Memory a launch may touch: address, bytes and a name for messages."""
+    """Memory a launch may touch: address, bytes, a name for messages, and whether lanes may write there."""
 
     address: int
     nbytes: int
     name: str
-    writable: bool = True
+    writable: bool
 
 
 @dataclass(frozen=True)

@@ -303,10 +303,25 @@ def _machine() -> Iterator[Mutant]:
 def mutants() -> Iterator[Mutant]:
     """Every mutant of the executors.
 
-    Left out because nothing changes: the check of writes to read-only memory in `checks.hpp` (no buffer of an
-    executor is read-only today), and the NaN of `Special::bits` in `tensorcore.hpp` (a store makes every NaN
+    Left out because nothing changes: the NaN of `Special::bits` in `tensorcore.hpp` (a store makes every NaN
     canonical again, and no kernel takes the bits of an accumulator apart).
     """
+    yield _fault(
+        "inputs-writable",
+        CHECKS,
+        'if (write && !e.writable) fail(where, "write to the input %s", e.name);',
+        "",
+        "A lane may write to an input.",
+        "lanes/test_inputs",
+    )
+    yield _fault(
+        "inputs-not-told",
+        "strata/executors/lanes/executor.py",
+        "buffer.address, buffer.nbytes, buffer.name, buffer.written)",
+        "buffer.address, buffer.nbytes, buffer.name, True)",
+        "Lanes are not told which buffers are inputs.",
+        "lanes/test_inputs",
+    )
     yield from _builds()
     yield from _memory()
     yield from _machine()

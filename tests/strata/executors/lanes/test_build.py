@@ -280,7 +280,10 @@ def test_a_witness_says_what_ran() -> None:
     executor = LanesExecutor(threads=2)
     program = kernel("vocabulary", 64, 4096)
     words = executor.array(np.zeros((5, 4, 64), np.uint32))
-    settings, counters = executor.array(np.zeros((5, 3), np.int32)), executor.array(np.zeros(2, np.uint32))
+    settings, counters = (
+        executor.array(np.zeros((5, 3), np.int32)),
+        executor.array(np.zeros(2, np.uint32), written=True),
+    )
     witness = executor.launch(program, (5, 1, 1), [words, words, settings, counters, np.int32(14)])
     assert witness.image == executor.build(program).digest
     assert (witness.executor, witness.entry, witness.arch) == ("lanes", "vocabulary", executor.arch)
