@@ -61,7 +61,8 @@ def doctor() -> int:
     try:
         _row("cache", str(cache.probe()))
         entries, held = cache.size()
-        _row("", f"{entries:,} entries, {held / 1e6:,.0f} MB; nothing is deleted by itself, and all of it may be")
+        counted = f"{entries:,} entr{'y' if entries == 1 else 'ies'}, {held / 1e6:,.0f} MB"
+        _row("", f"{counted}: nothing is deleted by itself, and all of it may be")
         cached = True
     except StrataError as error:
         _row("cache", f"NOT USABLE: {error}")

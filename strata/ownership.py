@@ -19,9 +19,12 @@ _MOST_LINKS = 40
 Found = tuple[Path, os.stat_result]
 
 
-def stranger(path: Path) -> str:
+def stranger(path: Path, private: bool = False) -> str:
     """Who else could have put what lies in the directory `path` (absolute): a clause that names the directory or link
-    that lets them, as "/tmp/x belongs to user 1000"; empty when nobody could. What is not there is no fault."""
+    that lets them, as "/tmp/x belongs to user 1000"; empty when nobody could. What is not there is no fault.
+
+    private: whether the user's private group may write in it, as it may in the directories above.
+    """
     if not hasattr(os, "geteuid"):
         return ""
     try:
@@ -32,14 +35,16 @@ def stranger(path: Path) -> str:
         why = _above(at, found)
         if why:
             return why
-    return of_file(*last) if last else ""
+    return of_file(*last, private) if last else ""
 
 
-def of_file(file: Path, found: os.stat_result) -> str:
+def of_file(file: Path, found: os.stat_result, private: bool = False) -> str:
     """Who else could have written a file or a directory, as `stranger` says it. found: what `lstat` says of it."""
     if not hasattr(os, "geteuid"):
         return ""
-    return _owned(file, found) if found.st_uid not in (os.geteuid(), _ROOT) else _writable(file, found)
+    if found.st_uid not in (os.geteuid(), _ROOT):
+        return _owned(file, found)
+    return "" if private and _private(found) else _writable(file, found)
 
 
 def _owned(file: Path, found: os.stat_result) -> str:
@@ -89,9 +94,7 @@ def _above(at: Path, found: os.stat_result) -> str:
     """
     if found.st_uid not in _owners(os.geteuid()):
         return _owned(at, found)
-    if found.st_mode & stat.S_ISVTX or (not found.st_mode & stat.S_IWOTH and _alone(found.st_gid, os.geteuid())):
-        return ""
-    return _writable(at, found)
+    return "" if found.st_mode & stat.S_ISVTX or _private(found) else _writable(at, found)
 
 
 @cache
@@ -109,13 +112,15 @@ def _owners(user: int) -> frozenset[int]:
     return frozenset((user, _ROOT, outside))
 
 
+def _private(found: os.stat_result) -> bool:
+    """Whether nobody but the owner and the user's private group may write there: where users have one, what they make
+    is often writable by it."""
+    return not found.st_mode & stat.S_IWOTH and _alone(found.st_gid, os.geteuid())
+
+
 @cache
 def _alone(group: int, number: int) -> bool:
-    """Whether a group is the private one of the user `number`, by the custom that gives it the user's name
-    and no other member.
-
-    Where it is the custom, directories of the user are often writable by it.
-    """
+    """Whether a group is private to the user `number`: by custom it has the user's name then, and no other member."""
     import grp
     import pwd
 

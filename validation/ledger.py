@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -22,6 +21,7 @@ from typing import Any
 
 from strata.executors.base import Executor, StrataError
 from strata.executors.lanes import RULES, Rule
+from validation import whole_file
 from validation.families import Family, Key
 from validation.predict import rule_on
 
@@ -185,9 +185,4 @@ def _nested(value: Mapping[str, Any], depth: int, indent: int) -> str:
 def save(ledger: Ledger, file: FilePath | None = None) -> None:
     """Replace the file. Raises StrataError when it cannot be written."""
     file = FILE if file is None else file
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        draft.write_text(text(ledger), encoding="utf-8")
-        os.replace(draft, file)
-    except OSError as error:
-        raise StrataError(f"cannot write {str(file)!r}: {error.strerror}") from error
+    whole_file.write(file, text(ledger))

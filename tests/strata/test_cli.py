@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from strata import cli
 from strata.device import PINNED_ARCHS, Device
+from strata.executors import cache
 from strata.executors.base import ExecutorUnavailable
 from strata.kernels.expert_fused import LARGE
 from strata.kernels.expert_probe import Probed
@@ -120,6 +122,7 @@ def test_doctor_tells_what_the_probe_says_of_each_format(
         return Probed(form, shape, "no block fits a multiprocessor" if (form, shape) == ("iq2_s", LARGE) else "")
 
     monkeypatch.setattr(cli, "open_executor", lambda name: Card())
+    monkeypatch.setattr(cli, "first_launch", lambda executor: None)
     monkeypatch.setattr(cli, "probes", lambda executor: tried)
     assert cli._report("cuda")
     said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("experts  ")]
@@ -128,3 +131,80 @@ def test_doctor_tells_what_the_probe_says_of_each_format(
     monkeypatch.setattr(Card, "capability", 61)
     assert cli._report("cuda")
     assert "experts  this card has no fused path to probe" in capsys.readouterr().out
+
+
+def no_card_to_open(target: str | None = None) -> None:
+    raise ExecutorUnavailable("no driver; install one")
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A command that answers as a compiler and does its first argument when it is asked to compile; no card, and a
+    cache of its own."""
+    file = tmp_path / "stand-in"
+    file.write_text(
+        "#!/bin/sh\ndoes=$1\nfor last; do :; done\n"
+        'case "$*" in *--version) echo 1.0 ;; *unit.cpp*) eval "$does" ;; esac\n'
+    )
+    file.chmod(0o700)
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("strata.executors.cuda.CudaExecutor", no_card_to_open)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("compiler", "said"),
+    [
+        ("true", "`true` reports no error and compiles nothing: CXX must name a C++ compiler, such as g++ or clang++"),
+        ("{stand_in} ':'", "reports no error and compiles nothing: CXX must name"),
+        ("{stand_in} 'echo nothing > \"$last\"'", "CXX names another, such as g++ or clang++"),
+        ("{stand_in} 'echo no such option >&2; exit 1'", "cannot compile for this machine: no such option; CXX names"),
+    ],
+)
+def test_doctor_says_no_where_a_compiler_answers_and_does_not_compile(
+    compiler: str,
+    said: str,
+    stand_in: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("CXX", compiler.format(stand_in=stand_in))
+    assert cli.main(["doctor"]) == 2
+    out = capsys.readouterr().out
+    (line,) = [line for line in out.splitlines() if line.startswith("lanes ")]
+    assert line.startswith("lanes    not available: ")
+    assert said in line
+    assert "STRATA_CACHE_DIR" not in line
+    assert out.endswith("no kernel can run here\n")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_doctor_says_no_where_what_is_compiled_cannot_be_loaded(
+    stand_in: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system that is mounted noexec: all of it can be written, and nothing of it runs."""
+
+    def refuse(path: str) -> None:
+        raise OSError(f"{path}: failed to map segment from shared object")
+
+    monkeypatch.setenv("CXX", f"{stand_in} 'echo compiled > \"$last\"'")
+    monkeypatch.setattr(ctypes, "CDLL", refuse)
+    assert cli.main(["doctor"]) == 2
+    out = capsys.readouterr().out
+    assert "failed to map segment from shared object; is that place mounted noexec? STRATA_CACHE_DIR names" in out
+    assert "CXX" not in out
+
+
+def test_doctor_says_how_large_the_cache_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(cli, "_report", lambda name: True)
+
+    def make(folder: Path) -> None:
+        (folder / "image").write_bytes(bytes(3_000_000))
+
+    cache.entry("one-entry", make)
+    assert cli.main(["doctor"]) == 0
+    assert "         1 entry, 3 MB: nothing is deleted by itself" in capsys.readouterr().out

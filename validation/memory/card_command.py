@@ -13,7 +13,8 @@ from pathlib import Path as FilePath
 from rich.console import Console
 
 from strata.arguments import file
-from strata.executors.base import StrataError
+from strata.executors.base import StrataError, system_reason
+from validation import whole_file
 from validation.memory.bench_world import fake_world, real_world
 from validation.memory.card_run import steps
 
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
             f"{name}: {', '.join(f'{key} {value}' for key, value in figures.items()) or 'done'}", markup=False
         )
     if options.out:
-        options.out.write_text(json.dumps(found, indent=1) + "\n")
+        whole_file.write(options.out, json.dumps(found, indent=1) + "\n")
     return status
 
 
@@ -62,4 +63,4 @@ def _writable(file: FilePath) -> bool:
             file.unlink()
         return not new
     except OSError as error:
-        raise StrataError(f"--out {str(file)!r} cannot be written: {error.strerror}") from error
+        raise StrataError(f"--out {str(file)!r} cannot be written: {system_reason(error)}") from error

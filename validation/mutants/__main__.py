@@ -18,6 +18,7 @@ from strata.executors import NAMES
 from strata.executors.base import StrataError
 from strata.nearest import hint
 from strata.output import ends_unread
+from validation import whole_file
 from validation.mutants import matrix, published
 from validation.mutants.faults import table
 from validation.mutants.mutant import Mutant
@@ -98,7 +99,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes = [done[name] for name in names]
     _report(outcomes, known, console)
     if options.out:
-        (options.out / "mutants.md").write_text(matrix.markdown(outcomes, known))
+        try:
+            whole_file.write(options.out / "mutants.md", matrix.markdown(outcomes, known))
+        except StrataError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return COULD_NOT_RUN
     if any(one.status == "error" for one in outcomes):
         return COULD_NOT_RUN
     return FAILED if any(one.status == "survived" for one in outcomes) else PASSED

@@ -12,7 +12,7 @@ from pathlib import Path as FilePath
 from rich.console import Console
 
 from strata.arguments import file
-from strata.executors.base import StrataError
+from validation import whole_file
 from validation.report.html import page
 from validation.report.read import read
 from validation.report.sentence import Tone, of_evidence
@@ -38,11 +38,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     """Write the page; returns the exit status. Raises StrataError when it cannot be written."""
     evidence = read(options.files, options.verified)
     text = page(evidence)
-    try:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise StrataError(f"cannot write {str(options.out)!r}: {error.strerror}") from error
+    whole_file.write(options.out, text)
     sentence = of_evidence(evidence)
     for line in (sentence.text, *sentence.more):
         console.print(line, markup=False, highlight=False, soft_wrap=True)

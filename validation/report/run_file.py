@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
+import tempfile
 from enum import Enum
 from pathlib import Path as FilePath
 from typing import Any
@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from strata.arguments import shown
-from strata.executors.base import StrataError
+from strata.executors.base import StrataError, system_reason
+from validation import whole_file
 from validation.report.claim import Claim
 
 NAME = "run.json"
@@ -55,14 +56,13 @@ class RunFile:
 
     def __init__(self, directory: FilePath, name: str = NAME) -> None:
         self.path = directory / name
-        self._draft = directory / f".{name}.{os.getpid()}"
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._draft.write_text("")
-            self._draft.unlink()
+            with tempfile.TemporaryFile(dir=directory):
+                pass
             self._claim = Claim(directory)
         except OSError as error:
-            raise StrataError(f"cannot write to the directory {str(directory)!r}: {error.strerror}") from error
+            raise StrataError(f"cannot write to the directory {str(directory)!r}: {system_reason(error)}") from error
 
         self.replaces = self._earlier()
 
@@ -83,12 +83,4 @@ class RunFile:
 
     def write(self, run: dict[str, Any]) -> None:
         """Replace the file by `run`."""
-        text = json.dumps(plain(run), indent=1, allow_nan=False)
-        try:
-            with self._draft.open("w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(self._draft, self.path)
-        except OSError as error:
-            raise StrataError(f"cannot write {str(self.path)!r}: {error.strerror}") from error
+        whole_file.write(self.path, json.dumps(plain(run), indent=1, allow_nan=False) + "\n")

@@ -139,8 +139,8 @@ def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
     """Compile `kernel` by `compiler`, or take it from the cache, where it is kept under a digest of the source,
     every header, the options, the compiler and the processor.
 
-    Raises BuildError with the compiler's log when the source is wrong, ExecutorUnavailable without a cache, without
-    room in it, or when the compiler cannot compile.
+    Raises BuildError with the compiler's log when the source is wrong, ExecutorUnavailable without a cache or room in
+    it, and when the compiler cannot compile.
     """
     files = _snapshot(kernel)
     defines = tuple(f"-D{name}={value}" for name, value in kernel.defines)
