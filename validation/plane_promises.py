@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strata.kernels.pool import MODE_FORMATS, Pool
-from validation.planes import EXTREME_SCALES
+from validation.planes import EXTREME_SCALES, STEP, ladder, slope
 from validation.recipes import Kind, Plane, Sign
 from validation.reference.kv_pack import INT8_GROUP, Q4_BYTES, q4_0_scales
 from validation.reference.prompt_attention import values
@@ -66,6 +66,8 @@ def broken(plane: Plane, of: Stored, captured: bool = False) -> Iterator[str]:
     if len(of.rows) > 1 and alike != (plane.kind is Kind.SAME):
         said = "cells of their own in {}, all rows are alike" if alike else "one row in {}, the rows differ"
         yield said.format(of.name)
+    if plane.levels or plane.slopes or plane.kind is Kind.LADDER:
+        yield from _sized(plane, of)
     if plane.kind is Kind.CLIMBING:
         yield from _climbing(of)
     elif plane.kind is Kind.OUTLIERS:
@@ -163,6 +165,32 @@ def _halves(plane: Plane, of: Stored) -> Iterator[str]:
         spread, wanted = float(groups.max() / groups.min()), 2.0 ** (0.75 * (high - low) / (1 << _MANTISSA)) / 4
         if spread < wanted:
             yield f"groups of {of.name} a factor of {wanted:.0f} apart, the largest is {spread:.1f} times the smallest"
+
+
+def _sized(plane: Plane, of: Stored) -> Iterator[str]:
+    """Levels of KV heads, steps of dims and ladders of cells where the recipe has them: each within a factor of 8."""
+    largest = np.abs(of.values)
+    if len(largest) < SIGNS:
+        return
+    heads = largest.shape[1]
+    due = np.resize(plane.levels or (0,), heads) + slope(plane, heads).max(axis=1)
+    yield from _powers(f"KV heads of {of.name} at levels of their own", largest.max(axis=(0, 2)), due)
+    steps = largest.max(axis=0).reshape(heads, -1, STEP).max(axis=-1)
+    for head in range(heads):
+        due = slope(plane, heads)[head, ::STEP]
+        yield from _powers(f"steps of dims of {of.name} that grow alike", steps[head], due)
+        if plane.kind is Kind.LADDER:
+            ends = largest[[0, -1], head].max(axis=-1)
+            yield from _powers(f"{of.name} on a ladder of cells", ends, ladder(plane, 2, heads)[:, head])
+
+
+def _powers(what: str, found: np.ndarray, due: np.ndarray) -> Iterator[str]:
+    """Numbers that lie apart by powers of two, the first taken as it is."""
+    wanted = np.ldexp(float(found[0]), due - due[0])
+    wrong = ~((found >= wanted / 8) & (found <= wanted * 8))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        yield f"{what}, number {at} is {float(found[at]):g} instead of about {float(wanted[at]):g}"
 
 
 def _climbing(of: Stored) -> Iterator[str]:

@@ -13,6 +13,10 @@ from validation.reference.kv_pack import HEAD_DIM, INT8_GROUP, Q4_BLOCK, Q4_BYTE
 
 #: Dimensions under one scale. FP16 values are drawn in groups of 64 too, so that recipes mean the same.
 GROUP = {"fp16": INT8_GROUP, "int8": INT8_GROUP, "q4_0": Q4_BLOCK}
+#: Kinds that are drawn as float values and packed.
+PACKED = (Kind.BELL, Kind.OUTLIERS, Kind.SAME, Kind.CLIMBING, Kind.LADDER)
+#: Dims of a step of `Plane.slopes`.
+STEP = Q4_BLOCK
 #: Exponent of the typical code: what is taken off a scale so that values of all formats are alike.
 _CODE_EXPONENT = {"fp16": 0, "int8": 6, "q4_0": 1}
 
@@ -44,8 +48,8 @@ class Cells:
 
 def draw(stream: Stream, plane: Plane, form: str, cells: int, heads: int) -> Cells:
     """The cells of one plane in a format: `fp16`, `int8` or `q4_0`."""
-    if plane.kind in (Kind.BELL, Kind.OUTLIERS, Kind.SAME, Kind.CLIMBING):
-        return pack(_floats(stream, plane.kind, cells, heads), form)
+    if plane.kind in PACKED:
+        return pack(_floats(stream, plane, cells, heads) * sizes(plane, cells, heads), form)
     groups = (cells, heads, HEAD_DIM // GROUP[form])
     if plane.kind is Kind.PUBLISHED and form != "q4_0":
         # FP16: K and V of deviation near 1; INT8: scales of 0.005..0.03. Q4_0 was published as SCALED.
@@ -101,9 +105,31 @@ def climb_signs(stream: Stream, heads: int) -> np.ndarray:
     return (1 - 2 * stream.child("direction").below(2, (heads, HEAD_DIM))).astype(np.float32)
 
 
-def _floats(stream: Stream, kind: Kind, cells: int, heads: int) -> np.ndarray:
-    """float32 [cells, kv, 256] of the kinds that are packed."""
-    shape = (cells, heads, HEAD_DIM)
+def slope(plane: Plane, heads: int) -> np.ndarray:
+    """int64 [kv, 256]: powers of two by which the steps of a plane's dims are larger; they add up to zero."""
+    slopes = np.resize(plane.slopes or (0,), heads)
+    steps = np.arange(HEAD_DIM) // STEP
+    return np.asarray(slopes[:, None] * steps - slopes[:, None] * steps[-1] // 2)
+
+
+def ladder(plane: Plane, cells: int, heads: int) -> np.ndarray:
+    """int64 [cells, kv]: powers of two between `high` and `low`, falling along the cells in KV heads 0, 2, 4 ..., rising
+    in the others."""
+    falls = plane.high - np.arange(cells) * (plane.high - plane.low) // max(cells - 1, 1)
+    return np.where(np.arange(heads) % 2, falls[::-1, None], falls[:, None])
+
+
+def sizes(plane: Plane, cells: int, heads: int) -> np.ndarray:
+    """float32, powers of two that go with [cells, kv, 256]: what levels, slopes and a ladder make of values."""
+    exponents = np.resize(plane.levels or (0,), heads)[:, None] + slope(plane, heads)
+    if plane.kind is Kind.LADDER:
+        exponents = exponents + ladder(plane, cells, heads)[..., None]
+    return np.ldexp(np.float32(1), exponents.astype(np.int32))
+
+
+def _floats(stream: Stream, plane: Plane, cells: int, heads: int) -> np.ndarray:
+    """float32 [cells, kv, 256] of the kinds that are packed, before `sizes`."""
+    shape, kind = (cells, heads, HEAD_DIM), plane.kind
     if kind is Kind.SAME:
         row = stream.child("values").normals((1, heads, HEAD_DIM))
         return np.ascontiguousarray(np.broadcast_to(row, shape))

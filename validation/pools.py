@@ -160,14 +160,29 @@ def select(case: Case, widths: Widths, table_size: int) -> tuple[np.ndarray, np.
     return ids, selection.step_records(n_kv, wide), wide
 
 
+def q_exponents(recipe: Recipe, case: Case) -> np.ndarray:
+    """int64 [n_q, n_head]: the power of two that is the deviation of each head's q before `loud` and `spike`."""
+    if not recipe.q.ladders:
+        return np.full((case.queries, case.n_head), recipe.q.exponent)
+    first, last = np.resize(recipe.q.ladders, (case.n_head_kv, 2)).T[..., None]
+    rows = max(case.queries * case.group - 1, 1)
+    step = np.arange(case.queries * case.group) * (last - first) // rows + first  # [kv, rows]
+    return np.asarray(step.reshape(-1, case.queries, case.group).swapaxes(0, 1).reshape(case.queries, -1))
+
+
 def queries(case: Case, recipe: Recipe, keys: Cells, ids: np.ndarray, widths: np.ndarray) -> np.ndarray:
     """float32 [n_q, n_head, 256]: q of a case."""
     stream = case.stream("q")
     shape = (case.queries, case.n_head, HEAD_DIM)
-    q = stream.normals(shape, recipe.q.exponent)
-    if recipe.q.aim is Aim.CLIMB:
-        direction = planes.climb_signs(case.stream("k"), case.n_head_kv).repeat(case.group, axis=0)
-        q = np.abs(q) * direction
+    q = stream.normals(shape, 0 if recipe.q.ladders else recipe.q.exponent)
+    if recipe.q.ladders:
+        exponents = q_exponents(recipe, case)[..., None] - planes.slope(recipe.k, case.n_head_kv).repeat(case.group, 0)
+        q = np.ldexp(q, exponents.astype(np.int32))
+    if recipe.q.aim in (Aim.CLIMB, Aim.TURNS):
+        direction = planes.climb_signs(case.stream("k"), case.n_head_kv)
+        if recipe.q.aim is Aim.TURNS:
+            direction[1::2] *= -1
+        q = np.abs(q) * direction.repeat(case.group, axis=0)
     if recipe.q.aim in (Aim.CELL, Aim.SINK):
         towards = 1 if recipe.q.aim is Aim.CELL else -1
         head = np.arange(case.n_head) // case.group
