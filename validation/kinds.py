@@ -16,7 +16,7 @@ ROUTED = ("expert", "router", "combine")
 
 
 class AnyRecipe(Protocol):
-    """What a recipe of every kind has. operation: the kind of its data."""
+    """What a recipe of every kind has. operation: the kind of its data; edition: of the plans, its first."""
 
     @property
     def name(self) -> str: ...
@@ -26,6 +26,9 @@ class AnyRecipe(Protocol):
 
     @property
     def operation(self) -> str: ...
+
+    @property
+    def edition(self) -> int: ...
 
 
 def recipes_of_all() -> dict[str, AnyRecipe]:

@@ -9,7 +9,7 @@ from strata.executors.base import StrataError
 from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS
-from validation import kinds
+from validation import editions, kinds
 from validation.cases import Case
 from validation.experts import plan as expert_plan
 from validation.experts import required as expert_required
@@ -45,12 +45,18 @@ _CAPTURED_QUERIES = {"quick": 48, "standard": 256, "full": 1 << 20}
 @dataclass(frozen=True)
 class Entry:
     """A case of a profile. modes, operations: those it is run in, None for all that take it; flavor: build on lanes,
-    None by size."""
+    None by size; edition: of the plans, from which on it is one, or the later one of its recipe."""
 
     case: AnyCase
     modes: tuple[str, ...] | None = None
     flavor: str | None = None
     operations: tuple[str, ...] | None = None
+    edition: int = 1
+
+    @property
+    def since(self) -> int:
+        """The first edition that plans it."""
+        return max(self.edition, kinds.find(self.case.recipe).edition)
 
     def takes(self, path: Path) -> bool:
         """Whether the case is one of a path's."""
@@ -134,8 +140,12 @@ def pack_entries(seed: int, profile: str) -> list[Entry]:
     return [*(Entry(case) for case in cases), Entry(large, ("q4_0",))]
 
 
-def entries(seed: int, profile: str, paths: Sequence[Path]) -> list[Entry]:
-    """The cases that a profile has for some paths, by the kinds of data that they take."""
+def entries(seed: int, profile: str, paths: Sequence[Path], edition: int = editions.NEWEST) -> list[Entry]:
+    """The cases that an edition of a profile has for some paths, by the kinds of data that they take.
+
+    Those of an earlier edition come first, in the order that they had in it. Raises StrataError for an unknown one.
+    """
+    newest = editions.find(edition).number
     found = {kinds.of_path(path) for path in paths}
     planned: list[Entry] = []
     if "prompt_attention" in found:
@@ -145,7 +155,7 @@ def entries(seed: int, profile: str, paths: Sequence[Path]) -> list[Entry]:
     for kind in kinds.ROUTED:
         if kind in found:
             planned += [Entry(*one) for one in expert_plan.LISTS[kind](seed, profile)]
-    return planned
+    return sorted((one for one in planned if one.since <= newest), key=lambda one: one.since)
 
 
 def captured(seed: int, layers: Sequence[int], tokens: int, heads: tuple[int, int], profile: str) -> list[Entry]:
@@ -190,14 +200,16 @@ def plan(paths: Sequence[Path], entries: Sequence[Entry], lanes: bool) -> list[J
     return jobs
 
 
-def record_plan(paths: Sequence[Path], profile: str, seed: int, lanes: bool = False) -> list[Job]:
+def record_plan(
+    paths: Sequence[Path], profile: str, seed: int, lanes: bool = False, edition: int = editions.NEWEST
+) -> list[Job]:
     """The jobs of a record: those of its profile and the required sizes, each case once on a path.
 
     A profile may plan a case twice on lanes, in two builds; the first stands for both. Which cases there are, and
     their order, does not depend on `lanes`.
     """
     found: dict[tuple[str, str], Job] = {}
-    for job in plan(paths, entries(seed, profile, paths) + required(seed), lanes):
+    for job in plan(paths, entries(seed, profile, paths, edition) + required(seed), lanes):
         found.setdefault((job.path.name, job.case.text()), job)
     return list(found.values())
 

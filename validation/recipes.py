@@ -90,7 +90,8 @@ class Widths(Enum):
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way of making data. operation: what it is for; laws: whether every law of `laws.py` must hold on it."""
+    """One way of making data. operation: what it is for; laws: whether every law of `laws.py` must hold on it;
+    edition: of the plans, from which on it is planned. One of a later edition stands behind all earlier ones."""
 
     name: str
     motivation: str

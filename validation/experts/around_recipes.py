@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AroundRecipe:
-    """operation: `router` or `combine`."""
+    """operation: `router` or `combine`; edition: of the plans, from which on it is planned."""
 
     name: str
     motivation: str
     operation: str
+    edition: int = 1
 
 
 _ROWS = (

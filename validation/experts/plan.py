@@ -1,8 +1,9 @@
-"""Which expert cases the profiles have: tuples of case, modes, build and operations, as `profiles.Entry` takes them."""
+"""Which expert cases the profiles have: the words of `profiles.Entry`, which this module cannot import."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from strata.kernels.paths import EXPERT_MODES
 from validation.experts import around_recipes
@@ -10,8 +11,17 @@ from validation.experts.case import ExpertCase
 from validation.experts.recipes import RECIPES, Routing
 from validation.experts.routing import edge_tokens
 
-#: case, modes or None for all, the build on lanes, operations or None for all.
-Planned = tuple[ExpertCase, tuple[str, ...] | None, str | None, tuple[str, ...] | None]
+
+class Planned(NamedTuple):
+    """The words of an entry, in its order."""
+
+    case: ExpertCase
+    modes: tuple[str, ...] | None = None
+    flavor: str | None = None
+    operations: tuple[str, ...] | None = None
+    edition: int = 1
+
+
 _FUSED = ("expert_fused",)
 #: The older kernels: every case of the fused path asks them too, so on their own they meet fewer.
 _OLDER = ("expert_mmq", "expert_decode")
@@ -50,11 +60,11 @@ def _quick(seed: int) -> list[Planned]:
     ragged = [ExpertCase("experts_decades", seed, tokens, 5, 2, 512, 64) for tokens in _RAGGED]
     real = ExpertCase("experts_plain", seed, 3, 4, 2)
     return [
-        *((case, None, "checked", _FUSED) for case in every),
-        *((case, _SOME, "checked", _FUSED) for case in (*others, *ragged)),
-        (real, (TIMED_MODE,), "checked", _FUSED),
-        (every[1], None, "checked", _OLDER),
-        *((case, _SOME[:1], "checked", _OLDER) for case in others),
+        *(Planned(case, None, "checked", _FUSED) for case in every),
+        *(Planned(case, _SOME, "checked", _FUSED) for case in (*others, *ragged)),
+        Planned(real, (TIMED_MODE,), "checked", _FUSED),
+        Planned(every[1], None, "checked", _OLDER),
+        *(Planned(case, _SOME[:1], "checked", _OLDER) for case in others),
     ]
 
 
@@ -62,29 +72,29 @@ def _standard(seed: int) -> list[Planned]:
     """The quick cases in every pair, the published size, and the sizes at which the paths are timed."""
     tokens, experts, top = PUBLISHED
     published = [
-        (ExpertCase(name, seed + 1, tokens, experts, top), None, "fast", _FUSED)
+        Planned(ExpertCase(name, seed + 1, tokens, experts, top), None, "fast", _FUSED)
         for name in ("experts_plain", "experts_decades")
     ]
     timed = [
-        (ExpertCase("experts_plain", seed + 1, tokens, experts, top), (TIMED_MODE,), "fast", _FUSED)
+        Planned(ExpertCase("experts_plain", seed + 1, tokens, experts, top), (TIMED_MODE,), "fast", _FUSED)
         for tokens, experts, top in TIMED
     ]
-    again = [(case, None if own == _FUSED else modes, flavor, own) for case, modes, flavor, own in _quick(seed)]
-    many = (small("experts_many", seed), _SOME, "checked", None)
+    again = [one._replace(modes=None) if one.operations == _FUSED else one for one in _quick(seed)]
+    many = Planned(small("experts_many", seed), _SOME, "checked")
     return [*again, many, *published, *timed]
 
 
 def _full(seed: int) -> list[Planned]:
     """The standard cases, the timed sizes in every pair, and every recipe at the real geometry with many experts."""
     tokens, experts, top = TIMED[-1]
-    timed = (ExpertCase("experts_plain", seed + 2, tokens, experts, top), EXPERT_MODES, "fast", _FUSED)
+    timed = Planned(ExpertCase("experts_plain", seed + 2, tokens, experts, top), EXPERT_MODES, "fast", _FUSED)
     wide = []
     for index, (name, recipe) in enumerate(RECIPES.items()):
         if recipe.routing is Routing.EDGES:
             wide.append(ExpertCase(name, seed + 2, edge_tokens(64, 10), 64, 10))
         else:
             wide.append(ExpertCase(name, seed + 2, 96 + index, 48, 10))
-    return [*_standard(seed), *((case, None, "fast", None) for case in wide), timed]
+    return [*_standard(seed), *(Planned(case, None, "fast") for case in wide), timed]
 
 
 def expert(seed: int, profile: str) -> list[Planned]:
@@ -97,7 +107,7 @@ def router(seed: int, profile: str) -> list[Planned]:
     sizes = [(9, 70, 10), (5, 512, 10), (3, 256, 8), (4, 5, 1)]
     sizes += [] if profile == "quick" else [(256, 512, 10), (64, 1024, 32), (33, 256, 10)]
     names = [name for name, recipe in around_recipes.RECIPES.items() if recipe.operation == "router"]
-    return [(ExpertCase(name, seed, *size, _N, 64), None, "checked", None) for name in names for size in sizes]
+    return [Planned(ExpertCase(name, seed, *size, _N, 64), None, "checked") for name in names for size in sizes]
 
 
 def combine(seed: int, profile: str) -> list[Planned]:
@@ -106,7 +116,7 @@ def combine(seed: int, profile: str) -> list[Planned]:
     sizes += [] if profile == "quick" else [(256, 10, 2560), (33, 7, 768)]
     names = [name for name, recipe in around_recipes.RECIPES.items() if recipe.operation == "combine"]
     cases = [ExpertCase(name, seed, tokens, 64, top, n, 64) for name in names for tokens, top, n in sizes]
-    return [(case, None, "checked", None) for case in cases]
+    return [Planned(case, None, "checked") for case in cases]
 
 
 LISTS: Mapping[str, Callable[[int, str], list[Planned]]] = {"expert": expert, "router": router, "combine": combine}

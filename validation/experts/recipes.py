@@ -48,7 +48,8 @@ class Values(Enum):
 
 @dataclass(frozen=True)
 class ExpertRecipe:
-    """One way of making data. operation: `expert`, `router` or `combine`."""
+    """One way of making data. operation: `expert`, `router` or `combine`; edition: of the plans, from which on it is
+    planned. One of a later edition stands behind all earlier ones."""
 
     name: str
     motivation: str
@@ -56,6 +57,7 @@ class ExpertRecipe:
     routing: Routing = Routing.EVEN
     values: Values = Values.BELL
     operation: str = "expert"
+    edition: int = 1
 
 
 _ROWS = (

@@ -22,6 +22,7 @@ from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, forged, sign
 from validation.__main__ import main
 from validation.cases import Case
+from validation.editions import EDITIONS
 from validation.record import verify_command
 from validation.record.canonical import encode, name_of
 from validation.record.evidence import leaves
@@ -175,9 +176,10 @@ def test_many_reasons_are_counted() -> None:
     assert lines[-1] == f"REFUSED sources: and {len(document['record']['sources']) - 3} more"
 
 
+@pytest.mark.parametrize("edition", [edition.number for edition in EDITIONS])
 @pytest.mark.parametrize("name", ["prompt_attention/q4_0/sm80", "expert_fused/iq2_s/q2_0/sm80"])
-def test_the_standard_plan_has_the_required_cases(name: str) -> None:
-    pairs = standard_plan([PATHS[name]], "quick", 1)
+def test_the_standard_plan_has_the_required_cases(name: str, edition: int) -> None:
+    pairs = standard_plan([PATHS[name]], "quick", 1, edition)
     assert POLICY.missing(PATHS[name].operation, (case.text() for _, case in pairs)) == ""
     assert len({(path.name, case.text()) for path, case in pairs}) == len(pairs)
 
