@@ -160,14 +160,31 @@ def select(case: Case, widths: Widths, table_size: int) -> tuple[np.ndarray, np.
     return ids, selection.step_records(n_kv, wide), wide
 
 
+def q_sizes(recipe: Recipe, case: Case) -> np.ndarray:
+    """float64 [n_q, n_head]: the deviation of each head's q before `loud` and `spike`; on a ladder 1, 1.25, 1.5 or 1.75
+    times a power of two."""
+    if not recipe.q.ladders:
+        return np.full((case.queries, case.n_head), 2.0**recipe.q.exponent)
+    first, last = np.resize(recipe.q.ladders, (case.n_head_kv, 2)).T[..., None] * 4
+    rows = max(case.queries * case.group - 1, 1)
+    quarters = first + np.arange(case.queries * case.group) * (last - first) // rows  # [kv, rows]
+    steps = quarters.reshape(-1, case.queries, case.group).swapaxes(0, 1).reshape(case.queries, -1)
+    return np.asarray(np.ldexp((4 + steps % 4) / 4, steps // 4))
+
+
 def queries(case: Case, recipe: Recipe, keys: Cells, ids: np.ndarray, widths: np.ndarray) -> np.ndarray:
     """float32 [n_q, n_head, 256]: q of a case."""
     stream = case.stream("q")
     shape = (case.queries, case.n_head, HEAD_DIM)
-    q = stream.normals(shape, recipe.q.exponent)
-    if recipe.q.aim is Aim.CLIMB:
-        direction = planes.climb_signs(case.stream("k"), case.n_head_kv).repeat(case.group, axis=0)
-        q = np.abs(q) * direction
+    q = stream.normals(shape, 0 if recipe.q.ladders else recipe.q.exponent)
+    if recipe.q.ladders:
+        slope = planes.slope(recipe.k, case.n_head_kv).repeat(case.group, axis=0)
+        q = np.ldexp(q * q_sizes(recipe, case)[..., None], -slope).astype(np.float32)  # rounded once
+    if recipe.q.aim in (Aim.CLIMB, Aim.TURNS):
+        direction = planes.climb_signs(case.stream("k"), case.n_head_kv)
+        if recipe.q.aim is Aim.TURNS:
+            direction[1::2] *= -1
+        q = np.abs(q) * direction.repeat(case.group, axis=0)
     if recipe.q.aim in (Aim.CELL, Aim.SINK):
         towards = 1 if recipe.q.aim is Aim.CELL else -1
         head = np.arange(case.n_head) // case.group

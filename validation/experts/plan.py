@@ -8,7 +8,7 @@ from typing import NamedTuple
 from strata.kernels.paths import EXPERT_MODES
 from validation.experts import around_recipes
 from validation.experts.case import ExpertCase
-from validation.experts.recipes import RECIPES, Routing
+from validation.experts.recipes import RECIPES, Routing, Values
 from validation.experts.routing import edge_tokens
 
 
@@ -41,6 +41,8 @@ TIMED_MODE = "iq3_xxs/iq4_nl"
 
 #: Tokens, experts and ranks of a case with more experts than a warp has lanes and more pairs than a block has threads.
 MANY = (104, 40, 10)
+#: Tokens of the recipes in which each has a size of its own: of experts, and around them.
+LADDER_TOKENS, LADDER_ROWS = 24, 48
 
 
 def small(recipe: str, seed: int) -> ExpertCase:
@@ -49,6 +51,8 @@ def small(recipe: str, seed: int) -> ExpertCase:
         return ExpertCase(recipe, seed, *MANY, _N, 64)
     if RECIPES[recipe].routing is Routing.EDGES:
         return ExpertCase(recipe, seed, edge_tokens(_EXPERTS + 1, 1), _EXPERTS + 1, 1, _N, _FF)
+    if RECIPES[recipe].values is Values.LADDER:
+        return ExpertCase(recipe, seed, LADDER_TOKENS, 2, 1, _N, 64)
     return ExpertCase(recipe, seed, _TOKENS, _EXPERTS, _TOP, _N, _FF)
 
 
@@ -102,20 +106,33 @@ def expert(seed: int, profile: str) -> list[Planned]:
     return {"quick": _quick, "standard": _standard, "full": _full}[profile](seed)
 
 
+#: Sizes of cases that have a token for every step of a ladder.
+_LADDER_SIZES = {"router": [(LADDER_ROWS, 70, 10)], "combine": [(LADDER_ROWS, 10, 256)]}
+
+
 def router(seed: int, profile: str) -> list[Planned]:
     """Cases of the router: odd numbers of experts, 256 and 512, one and many ranks."""
     sizes = [(9, 70, 10), (5, 512, 10), (3, 256, 8), (4, 5, 1)]
     sizes += [] if profile == "quick" else [(256, 512, 10), (64, 1024, 32), (33, 256, 10)]
-    names = [name for name, recipe in around_recipes.RECIPES.items() if recipe.operation == "router"]
-    return [Planned(ExpertCase(name, seed, *size, _N, 64), None, "checked") for name in names for size in sizes]
+    cases = [
+        ExpertCase(name, seed, *size, _N, 64)
+        for name, recipe in around_recipes.RECIPES.items()
+        if recipe.operation == "router"
+        for size in (_LADDER_SIZES["router"] if recipe.ladder else sizes)
+    ]
+    return [Planned(case, None, "checked") for case in cases]
 
 
 def combine(seed: int, profile: str) -> list[Planned]:
     """Cases of combining: one and many ranks, narrow and real rows."""
     sizes = [(9, 10, 256), (3, 1, 512), (5, 10, 2560)]
     sizes += [] if profile == "quick" else [(256, 10, 2560), (33, 7, 768)]
-    names = [name for name, recipe in around_recipes.RECIPES.items() if recipe.operation == "combine"]
-    cases = [ExpertCase(name, seed, tokens, 64, top, n, 64) for name in names for tokens, top, n in sizes]
+    cases = [
+        ExpertCase(name, seed, tokens, 64, top, n, 64)
+        for name, recipe in around_recipes.RECIPES.items()
+        if recipe.operation == "combine"
+        for tokens, top, n in (_LADDER_SIZES["combine"] if recipe.ladder else sizes)
+    ]
     return [Planned(case, None, "checked") for case in cases]
 
 

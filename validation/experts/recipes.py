@@ -18,6 +18,7 @@ class Weights(Enum):
     EXTREMES = "extremes"  # every class of FP16 number as a scale
     GOLDEN = "golden"  # blocks that ggml quantised, dealt out at random
     FAINT = "faint"  # subnormal scales alone
+    LADDER = "ladder"  # scales of gate and down rise with the row over the whole range of FP16, those of up fall
 
 
 class Routing(Enum):
@@ -45,6 +46,7 @@ class Values(Enum):
     TINY = "tiny"  # blocks around the amax whose reciprocal overflows, alone and beside others
     BROKEN = "broken"  # NaN and infinities in some blocks of some tokens
     ONE_HOT = "one hot"  # one value a token, walking over the channels
+    LADDER = "ladder"  # sizes of tokens rise from 2**-115 to 2**40
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,15 @@ _ROWS = (
         "The first and the last expert alone: the last one ends where its memory ends.",
         Weights.PLAIN,
         Routing.ENDS,
+    ),
+    ExpertRecipe(
+        "experts_ladder",
+        "Tokens from 2**-115 to 2**40, and scales from the smallest subnormal to the largest FP16 from row to row, up "
+        "against gate: scales of activations cross 2**-100, sums and gates go from subnormals over 2**-20, 30, 80 and "
+        "88 to far beyond, so that SwiGLU takes each of its ways, and h crosses 2**-100 and is flushed.",
+        Weights.LADDER,
+        values=Values.LADDER,
+        edition=2,
     ),
 )
 
