@@ -285,6 +285,8 @@ def _run(record: Run, rerun: Sequence[str], console: Console) -> int:
         try:
             said = record.recording.finish(record.results, record.passed, predicted)
         except StrataError as error:  # the cases are judged all the same, and in run.json
+            if record.passed:  # no verdict of failure: the record could not be made, of a full disk say
+                raise
             console.print(str(error), style="red", markup=False, soft_wrap=True)
             return FAILED
         console.print(said, markup=False, soft_wrap=True)

@@ -205,10 +205,10 @@ def _scratch(root: Path) -> Path:
         for folder in (*reversed(root.parents), root):
             if not folder.is_dir():
                 folder.mkdir(mode=0o700, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".making-", dir=root))
+        _refuse_strangers(root)  # once more: another user may have made what was not there
+        return Path(tempfile.mkdtemp(prefix=".making-", dir=root))
     except OSError as error:
         raise unwritable(error) from error
-    return scratch
 
 
 def _seal(work: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +80,7 @@ def build(kernel: Kernel, arch: str, nvrtc: Nvrtc, source: Path | None = None) -
             raise BuildError(f'{kernel.source}.cu has no extern "C" __global__ function {kernel.entry!r}', compiled.log)
         (folder / f"image.{suffix}").write_bytes(compiled.code)
         (folder / "compile.log").write_text(compiled.log.replace(f"{copy}/", ""))
+        shutil.rmtree(copy)
 
     name = f"image.{suffix}"
     folder = cache.entry(cache.content_key(parts, prefix=f"{kernel.source}-{arch}"), make, (name,))

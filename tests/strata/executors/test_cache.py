@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,6 +156,22 @@ def test_a_cache_that_another_could_have_filled_is_not_used(
     assert make.calls == 0
     place.chmod(0o700)
     assert [path.name for path in root.iterdir()] == [folder.name]
+
+
+def test_a_directory_that_another_makes_meanwhile_is_not_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a sticky directory such as /tmp: it was not there when it was looked at."""
+    made = Path.mkdir
+
+    def overtaken(path: Path, *words: Any, **more: Any) -> None:
+        made(path, *words, **more)
+        if path == root:
+            give_away(monkeypatch, root)
+
+    monkeypatch.setattr(Path, "mkdir", overtaken)
+    make = Maker()
+    with pytest.raises(ExecutorUnavailable, match="belongs to user"):
+        cache.entry(KEY, make)
+    assert make.calls == 0
 
 
 @pytest.mark.parametrize("umask", [0, 0o002, 0o022, 0o077])

@@ -126,6 +126,14 @@ def _strangers() -> Iterator[Mutant]:
         "test_cache",
     )
     yield _fault(
+        "cache-looked-at-once",
+        CACHE,
+        "        _refuse_strangers(root)  # once more: another user may have made what was not there\n",
+        "",
+        "Another user makes the cache just before this one does.",
+        "test_cache",
+    )
+    yield _fault(
         "entry-of-others-served",
         CACHE,
         "        if why:\n            raise ValueError(why)\n",
