@@ -110,21 +110,3 @@ def of_source(log: str, folder: str) -> bool:
     given it. One in the headers of lanes may be the compiler's, which has no C++ library, say."""
     own = rf"^{re.escape(folder)}/(?!runtime/|unit\.cpp)[^:\n]+:\d+:(\d+:)? (fatal )?error:"
     return re.search(own, log, re.MULTILINE) is not None
-
-
-#: What the loader says of a file system that may not hold programs, as a pattern, and what helps.
-_LOADING = (
-    (r"static TLS", "too many kernels in one process"),
-    (
-        r"failed to map segment|Operation not permitted|Permission denied",
-        f"is that place mounted noexec? {cache.VARIABLE} names another one",
-    ),
-    (r"[Cc]annot allocate memory|Too many open files", "end other programs, or run fewer jobs"),
-    (r"^cannot open shared object file: No such file", "it was deleted meanwhile: run again"),
-)
-_COMPILER = "its compiler does not build for this machine; CXX names another, such as g++ or clang++"
-
-
-def help_loading(reason: str) -> str:
-    """What helps when the system does not load or start a compiled kernel. reason: what it says, without the file."""
-    return next((text for pattern, text in _LOADING if re.search(pattern, reason)), _COMPILER)

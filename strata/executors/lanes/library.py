@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from strata.executors.base import ExecutorUnavailable, LaunchError
-from strata.executors.lanes import blame
+from strata.executors.lanes.loading import hint
 from strata.executors.lanes.rules import Rule
 
 _MESSAGE_BYTES = 1024
@@ -82,8 +82,9 @@ def _load(path: Path) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         reason = str(error).removeprefix(f"{path}: ")
-        hint = blame.help_loading(reason)
-        raise ExecutorUnavailable(f"a compiled kernel cannot be loaded from {path.parent}: {reason}; {hint}") from None
+        raise ExecutorUnavailable(
+            f"a compiled kernel cannot be loaded from {path.parent}: {reason}{hint(reason)}"
+        ) from None
     library.strata_launch.argtypes = [ctypes.POINTER(_Request)]
     library.strata_launch.restype = ctypes.c_int
     return library

@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 
 from strata.executors.base import ExecutorUnavailable, LaunchError, system_reason
-from strata.executors.lanes import blame
 from strata.executors.lanes.library import Request
+from strata.executors.lanes.loading import hint_of_number
 
 _HEADER = struct.Struct("<6I2Q3i2i")  # mirrored in runtime/program.hpp
 #: The program's exit status when its answer cannot be written, mirrored there; on standard error is why.
@@ -50,8 +50,7 @@ def launch(path: Path, request: Request) -> int:
                 env=os.environ | _OPTIONS,
             )
         except OSError as error:
-            reason = system_reason(error)
-            raise ExecutorUnavailable(f"{path} cannot be run: {reason}; {blame.help_loading(reason)}") from None
+            raise ExecutorUnavailable(f"{path} cannot be run: {error.strerror}{hint_of_number(error.errno)}") from None
         if done.returncode == _NOT_WRITTEN:
             raise _no_scratch(OSError(" ".join(done.stderr.split())))
         if done.returncode != 0:

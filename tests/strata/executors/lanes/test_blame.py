@@ -82,26 +82,6 @@ def test_what_the_log_does_not_say_is_asked_with_a_source_without_a_fault(log: s
     assert not blame.of_source(log, "source")
 
 
-@pytest.mark.parametrize(
-    ("reason", "hint"),
-    [
-        ("failed to map segment from shared object", cache.VARIABLE),
-        ("Permission denied", cache.VARIABLE),
-        ("undefined symbol: _ZTVN10__cxxabiv120__si_class_type_infoE", "CXX"),
-        ("wrong ELF class: ELFCLASS32", "CXX"),
-        ("Exec format error", "CXX"),
-        ("libstdc++.so.6: cannot open shared object file: No such file or directory", "CXX"),
-        ("cannot open shared object file: No such file or directory", "run again"),
-        ("Cannot allocate memory", "fewer jobs"),
-    ],
-)
-def test_the_hint_fits_the_reason(reason: str, hint: str) -> None:
-    said = blame.help_loading(reason)
-    assert hint in said
-    assert (cache.VARIABLE in said) == (hint == cache.VARIABLE)
-    assert ("CXX" in said) == (hint == "CXX")
-
-
 SOURCE = """
 #include "include/vocabulary.cuh"
 extern "C" __global__ void probe(u32* out) { store(out, 1u); }
