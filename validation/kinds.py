@@ -16,7 +16,8 @@ ROUTED = ("expert", "router", "combine")
 
 
 class AnyRecipe(Protocol):
-    """What a recipe of every kind has. operation: the kind of its data; edition: of the plans, its first."""
+    """What a recipe of every kind has. operation: the kind of its data; edition: of the plans, its first; far: whether
+    lanes are asked the checks of `validation.magnitude` besides."""
 
     @property
     def name(self) -> str: ...
@@ -29,6 +30,9 @@ class AnyRecipe(Protocol):
 
     @property
     def edition(self) -> int: ...
+
+    @property
+    def far(self) -> bool: ...
 
 
 def recipes_of_all() -> dict[str, AnyRecipe]:

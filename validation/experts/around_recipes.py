@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AroundRecipe:
-    """operation: `router` or `combine`; edition: of the plans, from which on it is planned."""
+    """operation: `router` or `combine`; edition: of the plans, from which on it is planned; far: whether lanes are
+    asked the checks of `validation.magnitude` besides."""
 
     name: str
     motivation: str
     operation: str
     edition: int = 1
+    far: bool = False
 
 
 _ROWS = (
@@ -65,6 +67,20 @@ _ROWS = (
         "combine_broken",
         "A NaN, and infinities under a weight of 0: kept and counted, other tokens keep their bits.",
         "combine",
+    ),
+    AroundRecipe(
+        "router_sizes",
+        "Experts and ranks on both sides of a warp's lanes and of the most there may be; on lanes 2**31 tokens.",
+        "router",
+        edition=2,
+        far=True,
+    ),
+    AroundRecipe(
+        "combine_sizes",
+        "Ranks on both sides of powers of two, up to the most there may be; on lanes more than 2**33 outputs.",
+        "combine",
+        edition=2,
+        far=True,
     ),
 )
 

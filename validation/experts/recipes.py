@@ -49,7 +49,8 @@ class Values(Enum):
 @dataclass(frozen=True)
 class ExpertRecipe:
     """One way of making data. operation: `expert`, `router` or `combine`; edition: of the plans, from which on it is
-    planned. One of a later edition stands behind all earlier ones."""
+    planned. One of a later edition stands behind all earlier ones; far: whether lanes are asked the checks of
+    `validation.magnitude` besides."""
 
     name: str
     motivation: str
@@ -58,6 +59,7 @@ class ExpertRecipe:
     values: Values = Values.BELL
     operation: str = "expert"
     edition: int = 1
+    far: bool = False
 
 
 _ROWS = (
@@ -160,6 +162,18 @@ _ROWS = (
         "The first and the last expert alone: the last one ends where its memory ends.",
         Weights.PLAIN,
         Routing.ENDS,
+    ),
+    ExpertRecipe(
+        "experts_crowd",
+        "More experts than 128, and as many ranks as may be; on lanes also 67,001 pairs and 1,024 experts are grouped.",
+        edition=2,
+        far=True,
+    ),
+    ExpertRecipe(
+        "experts_far",
+        "On lanes also the last pairs and rows of 2**31, and blobs across 4 GiB: 64 bits of offset, carries included.",
+        edition=2,
+        far=True,
     ),
 )
 
