@@ -23,7 +23,8 @@ _KINDS = {
 
 
 class AnyRecipe(Protocol):
-    """What a recipe of every kind has. operation: the kind of its data; edition: of the plans, its first."""
+    """What a recipe of every kind has. operation: the kind of its data; edition: of the plans, its first; far: whether
+    lanes are asked the checks of `validation.magnitude` besides."""
 
     @property
     def name(self) -> str: ...
@@ -36,6 +37,9 @@ class AnyRecipe(Protocol):
 
     @property
     def edition(self) -> int: ...
+
+    @property
+    def far(self) -> bool: ...
 
 
 def recipes_of_all() -> dict[str, AnyRecipe]:

@@ -18,7 +18,7 @@ from strata.kernels.prompt_attention import cells_per_chunk
 from validation import plane_promises, planes, pools
 from validation.cases import Case
 from validation.plane_promises import DRAWS, SIGNS
-from validation.pools import ABSENT_CELLS, EDGE_WIDTHS, POISON_CODE, POISON_HALF, Inputs
+from validation.pools import ABSENT_CELLS, EDGE_WIDTHS, POISON_CODE, POISON_HALF, Inputs, beyond_widths
 from validation.recipes import Aim, Kind, Pages, Recipe, Widths, find
 from validation.reference.kv_pack import Q4_BYTES
 from validation.reference.prompt_attention import values
@@ -159,6 +159,10 @@ def _lists(recipe: Recipe, case: Case, mode: str, inputs: Inputs) -> Iterator[st
         sparse = np.flatnonzero(seen > case.top)
         if len(sparse) and bool((ids[sparse[-1], : case.top] == np.arange(case.top)).all()):
             yield "a selection of the older cells, the first ones are taken"
+    elif recipe.widths is Widths.BEYOND:
+        due = np.resize(beyond_widths(case), case.queries)
+        if not np.array_equal(widths, due):
+            yield f"widths {due.tolist()}, they are {widths.tolist()}"
     else:
         yield from _edges(case, mode, widths)
 

@@ -90,13 +90,15 @@ class Widths(Enum):
 
     CAUSAL = "causal"
     EDGES = "edges"  # the edges of the kernels' tiles, one after another
+    BEYOND = "beyond"  # one more than the blocks selected hold, and past the widest row that is served
     ZERO = "zero"
 
 
 @dataclass(frozen=True)
 class Recipe:
     """One way of making data. operation: what it is for; laws: whether every law of `laws.py` must hold on it;
-    edition: of the plans, from which on it is planned. One of a later edition stands behind all earlier ones."""
+    edition: of the plans, from which on it is planned. One of a later edition stands behind all earlier ones;
+    far: whether lanes are asked the checks of `validation.magnitude` besides."""
 
     name: str
     motivation: str
@@ -108,6 +110,12 @@ class Recipe:
     operation: str = "prompt_attention"
     laws: bool = False
     edition: int = 1
+    far: bool = False
+
+    @property
+    def any_size(self) -> bool:
+        """Whether every profile has it at its own sizes."""
+        return not (self.laws or self.far or self.widths is Widths.BEYOND or self.name == "captured")
 
 
 _ATTENTION = (
@@ -286,6 +294,18 @@ _ATTENTION = (
         pages=Pages.ABSENT,
         edition=2,
     ),
+    Recipe(
+        "width_beyond",
+        "A width of 2,049, and some past the widest row that is served: nothing stops at the cells of 512 blocks.",
+        widths=Widths.BEYOND,
+        edition=2,
+    ),
+    Recipe(
+        "far",
+        "On lanes also a pool's last rows of 2**31 and the last queries of 2**29: 64 bits of offset, carries included.",
+        edition=2,
+        far=True,
+    ),
 )
 
 _PACK = (
@@ -317,6 +337,13 @@ _PACK = (
         "NaN, infinities, scales beyond FP16 and rows of subnormals: each counted once, no neighbour's byte changed.",
         pages=Pages.ABSENT,
         operation="kv_pack",
+    ),
+    Recipe(
+        "pack_far",
+        "On lanes the last rows of 2**31 as well, packed at the end of such a pool: offsets have 64 bits.",
+        operation="kv_pack",
+        edition=2,
+        far=True,
     ),
 )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
 from strata.kernels.paths import AROUND, Path
-from validation import around_case, attention_case, expert_case, pack_case
+from validation import around_case, attention_case, expert_case, magnitude, pack_case
 from validation.attention_case import Memo
 from validation.experts.case import AnyCase, ExpertCase
 from validation.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
@@ -66,10 +66,14 @@ def run_case(
 
     def run() -> Findings:
         if isinstance(case, ExpertCase):
-            return _routed(case, path, executor, settings, memo or Memo())
-        if path.operation == "kv_pack":
-            return pack_case.run(case, path, executor, settings)
-        return attention_case.run(case, path, executor, settings, memo or Memo(), operations)
+            found = _routed(case, path, executor, settings, memo or Memo())
+        elif path.operation == "kv_pack":
+            found = pack_case.run(case, path, executor, settings)
+        else:
+            found = attention_case.run(case, path, executor, settings, memo or Memo(), operations)
+        if magnitude.asks(case, executor):
+            found.checks += magnitude.checks(case, path, executor)
+        return found
 
     found = answered(run)
     verdict = settle(found.checks)

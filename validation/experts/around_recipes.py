@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AroundRecipe:
-    """operation: `router` or `combine`; edition: of the plans, from which on it is planned."""
+    """operation: `router` or `combine`; edition: of the plans, from which on it is planned; far: whether lanes are
+    asked the checks of `validation.magnitude` besides."""
 
     name: str
     motivation: str
     operation: str
     edition: int = 1
+    far: bool = False
 
     @property
     def ladder(self) -> bool:
@@ -87,6 +89,20 @@ _ROWS = (
         "from a half over all its thresholds to 0 and 1.",
         "combine",
         edition=2,
+    ),
+    AroundRecipe(
+        "router_sizes",
+        "Experts and ranks on both sides of a warp's lanes and of the most there may be; on lanes 2**31 tokens.",
+        "router",
+        edition=2,
+        far=True,
+    ),
+    AroundRecipe(
+        "combine_sizes",
+        "Ranks on both sides of powers of two, up to the most there may be; on lanes more than 2**33 outputs.",
+        "combine",
+        edition=2,
+        far=True,
     ),
 )
 

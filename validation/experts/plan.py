@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from strata.kernels.combine import THREADS as COMBINE_THREADS
+from strata.kernels.experts import GATE_UP, MAX_TOP
 from strata.kernels.paths import EXPERT_MODES
+from strata.kernels.router import MOST_EXPERTS, MOST_RANKS
 from validation.experts import around_recipes
 from validation.experts.case import ExpertCase
 from validation.experts.recipes import RECIPES, Routing, Values
@@ -44,11 +47,50 @@ MANY = (104, 40, 10)
 #: Tokens of the recipes in which each has a size of its own: of experts, and around them.
 LADDER_TOKENS, LADDER_ROWS = 24, 48
 
+#: Tokens, experts and ranks of a case with more experts than four warps have lanes, and of one with as many ranks as
+#: there may be. The most experts, 1,024, are grouped alone (`magnitude.experts.MANY_EXPERTS`): so many blobs take
+#: seconds to place.
+CROWD = ((1, 129, 8), (1, 3, MAX_TOP))
+#: Sizes of a case of far addresses.
+FAR = (2, 3, 2, 256, 64)
+#: Pairs of formats that have every format, for what is of a format's own: how its blocks are addressed.
+_EACH_FORMAT = (*(f"{form}/iq4_nl" for form in GATE_UP), _SOME[1])
+#: Recipes of large cases, which not every list of recipes has.
+_LARGE = ("experts_many", "experts_crowd", "experts_far")
+_WARP = 32
+#: Tokens, experts and ranks of the router on both sides of a warp's lanes, of its turns, and of the most of each.
+ROUTER_SIZES = (
+    (1, _WARP - 1, _WARP - 1),
+    (2, _WARP, MOST_RANKS),
+    (3, _WARP + 1, MOST_RANKS - 1),
+    (4, 8 * _WARP + 1, 16),
+    (5, 16 * _WARP + 1, 17),
+    (2, MOST_EXPERTS - 1, MOST_RANKS),
+    (9, MOST_EXPERTS, MOST_RANKS),
+)
+#: Tokens, ranks and columns of a sum: ranks on both sides of powers of two, up to the most that experts give; columns
+#: of half a block's threads, of all, and of one and a half.
+COMBINE_SIZES = (
+    (3, 2, 256),
+    (2, 15, 256),
+    (3, 16, 4 * COMBINE_THREADS),
+    (2, 17, 256),
+    (2, 31, 256),
+    (1, _WARP, 256),
+    (3, _WARP + 1, 256),
+    (2, MAX_TOP - 1, 256),
+    (2, MAX_TOP, 768),
+)
+
 
 def small(recipe: str, seed: int) -> ExpertCase:
     """The case of a recipe at its small size."""
     if recipe == "experts_many":
         return ExpertCase(recipe, seed, *MANY, _N, 64)
+    if recipe == "experts_crowd":
+        return ExpertCase(recipe, seed, *CROWD[0], _N, 64)
+    if recipe == "experts_far":
+        return ExpertCase(recipe, seed, *FAR)
     if RECIPES[recipe].routing is Routing.EDGES:
         return ExpertCase(recipe, seed, edge_tokens(_EXPERTS + 1, 1), _EXPERTS + 1, 1, _N, _FF)
     if RECIPES[recipe].values is Values.LADDER:
@@ -59,7 +101,7 @@ def small(recipe: str, seed: int) -> ExpertCase:
 def _quick(seed: int) -> list[Planned]:
     """Every pair and tier on plain and on hostile data, every recipe in two pairs, ragged sizes, the real geometry."""
     every = [small(name, seed) for name in ("experts_plain", "experts_decades", "experts_golden")]
-    left_out = {"experts_many", *(case.recipe for case in every)}  # the first is large, and of the standard profile
+    left_out = {*_LARGE, *(case.recipe for case in every)}  # experts_many is of the standard profile
     others = [small(name, seed) for name in RECIPES if name not in left_out]
     ragged = [ExpertCase("experts_decades", seed, tokens, 5, 2, 512, 64) for tokens in _RAGGED]
     real = ExpertCase("experts_plain", seed, 3, 4, 2)
@@ -69,6 +111,8 @@ def _quick(seed: int) -> list[Planned]:
         Planned(real, (TIMED_MODE,), "checked", _FUSED),
         Planned(every[1], None, "checked", _OLDER),
         *(Planned(case, _SOME[:1], "checked", _OLDER) for case in others),
+        *(Planned(ExpertCase("experts_crowd", seed, *sizes, _N, 64), _SOME[:1], "checked") for sizes in CROWD),
+        Planned(small("experts_far", seed), _EACH_FORMAT, "checked"),
     ]
 
 
@@ -94,6 +138,8 @@ def _full(seed: int) -> list[Planned]:
     timed = Planned(ExpertCase("experts_plain", seed + 2, tokens, experts, top), EXPERT_MODES, "fast", _FUSED)
     wide = []
     for index, (name, recipe) in enumerate(RECIPES.items()):
+        if recipe.edition > 1:
+            continue  # they are large where it matters at their own sizes
         if recipe.routing is Routing.EDGES:
             wide.append(ExpertCase(name, seed + 2, edge_tokens(64, 10), 64, 10))
         else:
@@ -117,9 +163,10 @@ def router(seed: int, profile: str) -> list[Planned]:
     cases = [
         ExpertCase(name, seed, *size, _N, 64)
         for name, recipe in around_recipes.RECIPES.items()
-        if recipe.operation == "router"
+        if recipe.operation == "router" and not recipe.far
         for size in (_LADDER_SIZES["router"] if recipe.ladder else sizes)
     ]
+    cases += [ExpertCase("router_sizes", seed, *size, _N, 64) for size in ROUTER_SIZES]
     return [Planned(case, None, "checked") for case in cases]
 
 
@@ -130,9 +177,10 @@ def combine(seed: int, profile: str) -> list[Planned]:
     cases = [
         ExpertCase(name, seed, tokens, 64, top, n, 64)
         for name, recipe in around_recipes.RECIPES.items()
-        if recipe.operation == "combine"
+        if recipe.operation == "combine" and not recipe.far
         for tokens, top, n in (_LADDER_SIZES["combine"] if recipe.ladder else sizes)
     ]
+    cases += [ExpertCase("combine_sizes", seed, tokens, 64, top, n, 64) for tokens, top, n in COMBINE_SIZES]
     return [Planned(case, None, "checked") for case in cases]
 
 

@@ -52,7 +52,8 @@ class Values(Enum):
 @dataclass(frozen=True)
 class ExpertRecipe:
     """One way of making data. operation: `expert`, `router` or `combine`; edition: of the plans, from which on it is
-    planned. One of a later edition stands behind all earlier ones."""
+    planned. One of a later edition stands behind all earlier ones; far: whether lanes are asked the checks of
+    `validation.magnitude` besides."""
 
     name: str
     motivation: str
@@ -61,6 +62,7 @@ class ExpertRecipe:
     values: Values = Values.BELL
     operation: str = "expert"
     edition: int = 1
+    far: bool = False
 
 
 _ROWS = (
@@ -172,6 +174,18 @@ _ROWS = (
         Weights.LADDER,
         values=Values.LADDER,
         edition=2,
+    ),
+    ExpertRecipe(
+        "experts_crowd",
+        "More experts than 128, and as many ranks as may be; on lanes also 67,001 pairs and 1,024 experts are grouped.",
+        edition=2,
+        far=True,
+    ),
+    ExpertRecipe(
+        "experts_far",
+        "On lanes also the last pairs and rows of 2**31, and blobs across 4 GiB: 64 bits of offset, carries included.",
+        edition=2,
+        far=True,
     ),
 )
 

@@ -123,10 +123,18 @@ class LanesExecutor:
         return buffer
 
     def launch(
-        self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        args: Sequence[Argument],
+        reached: Sequence[Buffer] = (),
+        first: int = 0,
     ) -> Witness:
-        """Run the kernel to its end. Raises LaunchError when a lane breaks a rule, or when buffers are reached through
-        addresses in memory and the flavor is `sanitize`, which moves buffers."""
+        """Run the kernel to its end. first: the block to begin with, of all blocks in the order in which x counts
+        fastest, so that the end of a grid runs whose whole takes days; the blocks then keep their order.
+
+        Raises LaunchError when a lane breaks a rule, or when the flavor is `sanitize`, which moves buffers and runs
+        whole grids, and buffers are reached through addresses in memory or `first` is not 0."""
         if any(not 1 <= n <= most for n, most in zip(grid, _MOST_BLOCKS, strict=True)):
             raise LaunchError(f"{kernel.label}: grid {grid}, expected 1 to {_MOST_BLOCKS} blocks")
         if not 1 <= kernel.block <= _MOST_THREADS or kernel.shared_bytes < 0:
@@ -152,6 +160,9 @@ class LanesExecutor:
                 )
         if reached and self.flavor == "sanitize":
             raise LaunchError(f"{kernel.label}: buffers found by address keep no place in the sanitize flavor")
+        blocks = grid[0] * grid[1] * grid[2]
+        if not 0 <= first < blocks or (first and self.flavor == "sanitize"):
+            raise LaunchError(f"{kernel.label}: from block {first} on, expected 0 to {blocks - 1}, or 0 to sanitize")
         for buffer in reached:
             if not isinstance(buffer, HostBuffer):
                 raise LaunchError(
@@ -166,8 +177,9 @@ class LanesExecutor:
             values=tuple(values),
             regions=tuple(regions),
             rule=self.rule,
-            seed=0 if self.seed is None else (self.seed * 2 + 1),
-            workers=min(self.threads, grid[0] * grid[1] * grid[2]),
+            seed=0 if self.seed is None or first else (self.seed * 2 + 1),
+            workers=min(self.threads, blocks - first),
+            first=first,
         )
         if self.flavor == "sanitize":
             finished = program.launch(built.path, request)

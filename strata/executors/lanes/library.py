@@ -63,7 +63,8 @@ class Region:
 
 @dataclass(frozen=True)
 class Request:
-    """One launch. values: each argument as the bytes that the kernel's parameter holds."""
+    """One launch. values: each argument as the bytes that the kernel's parameter holds; first: the block that it
+    begins with, in the order in which x counts fastest."""
 
     entry: str
     grid: tuple[int, int, int]
@@ -74,6 +75,7 @@ class Request:
     rule: Rule
     seed: int
     workers: int
+    first: int = 0
 
 
 @cache
@@ -132,6 +134,7 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
         n_extents=len(request.regions),
         args=args,
         extents=extents,
+        next=request.first,
     )
     status: list[int] = []
     done = threading.Event()

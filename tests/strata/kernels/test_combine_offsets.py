@@ -13,8 +13,8 @@ import pytest
 
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import combine
-from tests.strata.kernels.mapped import Mapped
 from validation.draws import Stream
+from validation.magnitude.mapped import Mapped
 from validation.reference import combine as reference
 
 RANKS, COLUMNS = 3, 512
