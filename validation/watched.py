@@ -12,7 +12,8 @@ import numpy as np
 from strata.executors.base import POISON_OUTPUT, Argument, Buffer, Executor, Image, Kernel, Witness
 from validation.byte_equality import difference
 
-_Of, _Value = TypeVar("_Of"), TypeVar("_Value")
+_Of = TypeVar("_Of")
+_Value = TypeVar("_Value")
 
 
 class ByIdentity(Generic[_Of, _Value]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,6 +25,8 @@ from validation.pack_case import Packing
 from validation.watched import ByIdentity, Watched, watched
 
 LANES = StubExecutor()
+#: What a test's own function is: it takes whatever the test hands it.
+Run = Callable[..., Any]
 
 
 class Pair(NamedTuple):
@@ -121,7 +123,7 @@ def test_what_was_worked_out_from_an_original_is_worked_out_again() -> None:
 
 def test_an_array_keeps_its_copy_while_nobody_changes_it() -> None:
     seen: list[np.ndarray] = []
-    keep = handed(lambda executor, x: seen.append(x))
+    keep: Run = handed(lambda executor, x: seen.append(x))
     x = np.arange(4)
     keep(LANES, x)
     keep(LANES, x)
@@ -133,7 +135,7 @@ def test_an_array_keeps_its_copy_while_nobody_changes_it() -> None:
 
 def test_a_copy_that_was_changed_between_runs_is_made_anew() -> None:
     kept: list[np.ndarray] = []
-    keep = handed(lambda executor, x: kept.append(x))
+    keep: Run = handed(lambda executor, x: kept.append(x))
     x = np.arange(4)
     keep(LANES, x)
     kept[0][0] = 9
@@ -143,7 +145,7 @@ def test_a_copy_that_was_changed_between_runs_is_made_anew() -> None:
 
 def test_a_result_is_nobodys_but_the_callers() -> None:
     out = np.zeros(3)
-    give = handed(lambda executor: Held(out))
+    give: Run = handed(lambda executor: Held(out))
     first = give(LANES)
     out[:] = 1
     assert first.inside.tolist() == [0, 0, 0]
@@ -177,7 +179,7 @@ def test_memory_that_stays_on_the_executor_is_compared_in_the_run_that_changes_i
 
 
 def test_a_run_inside_a_run_hides_no_change() -> None:
-    inner = handed(lambda executor, x: None)
+    inner: Run = handed(lambda executor, x: None)
 
     def run(executor: Executor, x: np.ndarray) -> None:
         overwritten(executor, x)
@@ -202,9 +204,9 @@ def test_every_seam_hands_copies() -> None:
         rest[-1][...] = 1
 
     seams = [
-        Operation(run).run,
+        Operation(run).run,  # type: ignore[arg-type]
         replace(Operation(lambda *_: None), run=run).run,  # type: ignore[arg-type]
-        ExpertOperation(run).run,
+        ExpertOperation(run).run,  # type: ignore[arg-type]
         *(getattr(Packing(run, run, run), name) for name in ("pack", "append", "hadamard")),  # type: ignore[arg-type]
         *(getattr(Around(run, run), name) for name in ("route", "combine")),  # type: ignore[arg-type]
     ]

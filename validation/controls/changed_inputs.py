@@ -60,7 +60,7 @@ class Meddler:
         """Clear low bits, and leave it so."""
         given.view(np.uint32)[...] &= ~np.uint32(LOW)
 
-    def after(self, given: np.ndarray) -> None:
+    def after(self, executor: Executor, given: np.ndarray) -> None:
         """Leave everything as it is."""
 
 
@@ -71,7 +71,7 @@ class Restoring(Meddler):
         self._then = given.copy()
         super().before(executor, given)
 
-    def after(self, given: np.ndarray) -> None:
+    def after(self, executor: Executor, given: np.ndarray) -> None:
         given[...] = self._then
 
 
@@ -79,6 +79,16 @@ class Overwriting(Meddler):
     """Launches on a copy in the executor's memory, the last byte of which is another afterwards."""
 
     def act(self, executor: Executor, given: np.ndarray) -> None:
+        overwritten(executor, given)
+
+
+class OverwritingLast(Meddler):
+    """Does so at the end of its run, when whatever it ran itself is over."""
+
+    def act(self, executor: Executor, given: np.ndarray) -> None:
+        """Leave everything as it is, so far."""
+
+    def after(self, executor: Executor, given: np.ndarray) -> None:
         overwritten(executor, given)
 
 
@@ -106,7 +116,7 @@ def _attention(operation: str, path: Path, meddler: Meddler) -> Findings:
     def run(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
         meddler.before(executor, inputs.q)
         made = plain.run(executor, path, inputs)
-        meddler.after(inputs.q)
+        meddler.after(executor, inputs.q)
         return made
 
     operations = stand_in.healthy(**{operation: replace(plain, run=run)})
@@ -120,7 +130,7 @@ def _pack(operation: str, path: Path, meddler: Meddler) -> Findings:
         def call(executor: Executor, *args: Any, **named: Any) -> Packed:
             meddler.before(executor, args[k])
             made = run(executor, *args, **named)
-            meddler.after(args[k])
+            meddler.after(executor, args[k])
             return made
 
         return call
@@ -136,7 +146,7 @@ def _expert(operation: str, path: Path, meddler: Meddler) -> Findings:
     def run(executor: Executor, path: Path, inputs: Routed, shape: Shape | None, trace: bool) -> Rows:
         meddler.before(executor, inputs.x)
         made = plain.run(executor, path, inputs, shape, trace)
-        meddler.after(inputs.x)
+        meddler.after(executor, inputs.x)
         return made
 
     own = {operation: replace(plain, run=run)}
@@ -150,7 +160,7 @@ def _around(operation: str, path: Path, meddler: Meddler) -> Findings:
         def call(executor: Executor, given: np.ndarray, *rest: Any) -> Routing | Combined:
             meddler.before(executor, given)
             made: Routing | Combined = run(executor, given, *rest)
-            meddler.after(given)
+            meddler.after(executor, given)
             return made
 
         return call
@@ -232,6 +242,7 @@ def changing() -> Iterator[Control]:
             (f"low bits of {given} cleared in a later run", partial(Meddler, SECOND), "inputs"),
             (f"low bits of {given} cleared and put back", Restoring, bits),
             (f"memory that holds {given} overwritten", Overwriting, "inputs"),
+            (f"memory that holds {given} overwritten at the end", OverwritingLast, "inputs"),
             (f"memory that holds {given} overwritten in a later run", partial(Overwriting, SECOND), "inputs"),
         )
         for name, make, check in rows:

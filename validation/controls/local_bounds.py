@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def _attention(path: Path, inputs: Inputs, rows: np.ndarray) -> np.ndarray:
     return path_bound.bound(path, inputs, reference, _LANES)
 
 
-def _raised(bounds: np.ndarray, others: np.ndarray, kept: tuple[object, ...], raised: tuple[object, ...]) -> str:
+def _raised(bounds: np.ndarray, others: np.ndarray, kept: Any, raised: Any) -> str:
     """Whether bounds moved where they had to, and nowhere else."""
     if np.array_equal(bounds[raised], others[raised]):
         return "neighbours have the bounds they had"
@@ -123,7 +124,7 @@ def _combine(axis: int) -> str:
     """Rows of one token, or one column of all, are larger."""
     data = around.sums(ExpertCase("combine_decades", 5, 4, 8, 3, 256, 64))
     rows = data.rows.copy()
-    at: tuple[object, ...] = np.s_[:1,] if axis == 0 else np.s_[..., :1]
+    at: Any = np.s_[:1,] if axis == 0 else np.s_[..., :1]
     rows[at] *= _LARGER
     parts = (data.weights, data.shared, data.gate)
     bounds = [combine_bounds.rows(one, *parts) for one in (data.rows, rows)]

@@ -99,7 +99,8 @@ def _slots_within() -> str:
 
 def _offsets() -> str:
     """Offsets of slots cut to their experts, and how many lie in a budget."""
-    off, rows = [0], []
+    off = [0]
+    rows: list[tuple[str, object, object]] = []
     for blob in _BLOBS:
         off.append(off[-1] + _least(256, blob))
     rows.append(("offsets", tail.sized(_BLOBS), off))

@@ -25,23 +25,14 @@ ENTRY = "stub"
 BLOCK = 128
 
 
-@dataclass(eq=False)
 class StubBuffer:
     """An array in the place of an executor's memory, which a stand-in kernel may change."""
 
-    values: np.ndarray
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.values.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.values.dtype
-
-    @property
-    def nbytes(self) -> int:
-        return self.values.nbytes
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+        self.shape: tuple[int, ...] = values.shape
+        self.dtype: np.dtype[Any] = values.dtype
+        self.nbytes = values.nbytes
 
     @property
     def address(self) -> int:

@@ -30,7 +30,7 @@ def _gates() -> Iterator[Mutant]:
         "out[row] = 1000 * limit.reshape(out.shape[1:])",
         "Derived bounds are a thousand times too wide, for path and baseline alike.",
     )
-    for name, axis in (("query", None), ("head", -1)):
+    for name, axis in (("query", "None"), ("head", "-1")):
         widest = f"np.broadcast_to(limit.reshape(out.shape[1:]).max(axis={axis}, keepdims=True), out.shape[1:])"
         yield _fault(
             f"bound-of-its-{name}",

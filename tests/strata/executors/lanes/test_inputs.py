@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from strata.executors.base import LaunchError
+from strata.executors.base import Buffer, Executor, LaunchError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import combine, kv_pack, router
 from strata.kernels.kv_pack import kernel
@@ -19,7 +19,7 @@ def checked() -> LanesExecutor:
     return LanesExecutor(flavor="checked", threads=1)
 
 
-def rotate_in_place(executor: LanesExecutor, written: bool) -> None:
+def rotate_in_place(executor: Executor, written: bool) -> None:
     x = executor.array(np.ones((1, HEAD_DIM), np.float32), "x", written=written)
     executor.launch(kernel("hadamard_256"), (1, 1, 1), (x, x, np.int32(1)))
 
@@ -38,7 +38,7 @@ def test_kernels_write_to_counts_and_pools_alone(checked: LanesExecutor) -> None
     written: set[str] = set()
 
     class Telling(Watched):
-        def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> object:  # type: ignore[override]
+        def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> Buffer:
             if written:
                 names.add(name)
             return super().array(host, name, written=written)
@@ -58,6 +58,6 @@ def test_what_no_build_watches_is_found_after_the_run() -> None:
     for executor in (LanesExecutor(threads=1), LanesCard("sm_90", 90)):
         watching = Watched(executor)
         with watching.used() as used:
-            rotate_in_place(watching, written=False)  # type: ignore[arg-type]
+            rotate_in_place(watching, written=False)
         (said,) = watching.changed(used)
         assert said.startswith("buffer x differs in ")
