@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from validation.controls import around, data, enclosures, experts, judgements, kernels, runs, values
+from validation.controls import around, data, enclosures, experts, flags, judgements, kernels, memory, runs, values
 from validation.controls.control import Answer, Control, answer
 
 #: What makes the controls, by what they are about. Each must have some, or the proof fails.
@@ -32,6 +32,8 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "wrong expert kernels": experts.negative,
     "healthy routers and sums": around.positive,
     "wrong routers and sums": around.negative,
+    "flags of compilation": flags.compilation,
+    "arithmetic of lent memory": memory.arithmetic,
     "whole runs": runs.run_level,
 }
 
