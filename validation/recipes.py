@@ -257,11 +257,11 @@ _ATTENTION = (
         "q_ladder",
         "q over the whole range of a float, a step a head, over a K of subnormal scales that rises and one near the "
         "largest that falls, V of small and of large scales: spreads of scores, and so rises of the maximum and "
-        "arguments of exp2, go from 2**-20 to 2**16 and, falling, from nothing to 2**110. A rescale or exponential cut "
+        "arguments of exp2, go from 2**-20 to 2**16 and, falling, from nothing to 2**120. A rescale or exponential cut "
         "short near zero, a limit of scores and a finite stand-in for minus infinity show.",
         k=Plane(Kind.CLIMBING, levels=(-12, 12)),
         v=Plane(Kind.CLIMBING, levels=(-8, 10)),
-        q=Query(aim=Aim.TURNS, ladders=((-12, 24), (-140, 90))),
+        q=Query(aim=Aim.TURNS, ladders=((-12, 24), (-140, 100))),
         edition=2,
     ),
     Recipe(

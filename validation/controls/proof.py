@@ -14,10 +14,12 @@ from validation.controls import (
     data,
     enclosures,
     experts,
+    flags,
     floors,
     judgements,
     kernels,
     local_bounds,
+    memory,
     memory_sizes,
     runs,
     values,
@@ -50,6 +52,8 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "sizes of memory": memory_sizes.sizes,
     "kernels that keep their inputs": changed_inputs.unchanging,
     "kernels that change their inputs": changed_inputs.changing,
+    "flags of compilation": flags.compilation,
+    "arithmetic of lent memory": memory.arithmetic,
     "whole runs": runs.run_level,
 }
 

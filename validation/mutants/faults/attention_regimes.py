@@ -207,20 +207,11 @@ _FAULTS = (
         ("k_ladder",),
     ),
     Mutant(
-        "v-unit-has-a-floor",
-        PROMPT,
-        "const int e = exponent_of(float_to_bits(half_value(static_cast<u16>(largest[group]))));",
-        "int e = exponent_of(float_to_bits(half_value(static_cast<u16>(largest[group]))));\n        e = e < 0 ? 0 : e;",
-        "V scales are raised as if the largest of a chunk were 1/2 at least.",
-        "prompt_attention/k8v4/sm75",
-        ("q_ladder",),
-    ),
-    Mutant(
         "q-exponent-has-a-floor",
         PROMPT,
         "exponent.st(me.warp + i * kWarps, exponent_of(largest[i]));",
-        "exponent.st(me.warp + i * kWarps, exponent_of(largest[i]) < -4 ? -4 : exponent_of(largest[i]));",
-        "q is raised as if its largest were 2^-5 at least.",
+        "exponent.st(me.warp + i * kWarps, exponent_of(largest[i]) < 10 ? 10 : exponent_of(largest[i]));",
+        "q is raised as if its largest were 2^9 at least, so that the low halves of smaller ones are subnormal or gone.",
         "prompt_attention/fp16/sm75",
         ("q_ladder",),
     ),
@@ -299,7 +290,7 @@ _FAULTS = (
         "if (m < -1e30f) continue;",
         "A chunk whose largest score lies below -1e30 counts as one of absent cells.",
         "decode_attention/fp16/simt",
-        ("sunken_ladder",),
+        ("q_ladder",),
     ),
 )
 
