@@ -79,8 +79,8 @@ def memory(session: nox.Session) -> None:
 
 @nox.session
 def submission(session: nox.Session) -> None:
-    """Check a pull request that adds one record: `-- BASE HEAD`, with a checkout of the main branch."""
-    _install(session, _compiler_extras(session))
+    """Check a pull request that adds one record: `-- refs/heads/main HEAD`, with a checkout of the main branch."""
+    _install_pinned(session, ["submission", *_compiler_extras(session)])
     _run(session, str(ROOT / "ci" / "check_submission"), *session.posargs)
 
 
@@ -101,11 +101,12 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and types."""
+    """Check style, types and which module may import which."""
     _install(session, [], groups=["lint"])
     _run(session, "-m", "ruff", "check")
     _run(session, "-m", "ruff", "format", "--check")
     _run(session, "-m", "mypy")
+    _run(session, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache")
 
 
 def _install(session: nox.Session, extras: Sequence[str], groups: Sequence[str] = ()) -> None:
@@ -118,6 +119,17 @@ def _install(session: nox.Session, extras: Sequence[str], groups: Sequence[str] 
         session.install("-e", package, *nox.project.dependency_groups(PROJECT, *groups))
     except nox.command.CommandFailed:
         session.warn(f"{package} cannot be installed: see above")
+        raise SystemExit(COULD_NOT_RUN) from None
+
+
+def _install_pinned(session: nox.Session, names: Sequence[str]) -> None:
+    """Install what `ci/requirements` names, each file by its digest, and not the package; ends nox with 2 when that is
+    not possible."""
+    files = [word for name in names for word in ("-r", str(ROOT / "ci" / "requirements" / f"{name}.txt"))]
+    try:
+        session.install("--require-hashes", "--only-binary", ":all:", *files)
+    except nox.command.CommandFailed:
+        session.warn("what is pinned in ci/requirements cannot be installed: see above")
         raise SystemExit(COULD_NOT_RUN) from None
 
 

@@ -1,37 +1,40 @@
 """What a pull request changes, read from git objects: one added record, or the reasons why it is no submission.
 
-Nothing of the pull request is checked out or run. Trees are listed and compared entry by entry, so that no attribute,
-no rename rule and no setting of diff has a say; the one blob is read after its size is known.
+Nothing of the pull request is checked out or run. Of its trees only those are read that lead to the folder of records,
+and entries are compared one by one, so that no attribute, no rename rule and no setting of diff has a say, and a tree
+of any number of paths costs nothing: it is one entry too many. The one blob is read after its size is known.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
+from ci.objects import CannotCheckError as CannotCheckError
+from ci.objects import Entry, MissingError, TooLargeError, git, listed, parents, read, root_tree
+from ci.objects import commit as commit
 from strata.executors.base import StrataError
 from validation.record import canonical
 from validation.record.canonical import LARGEST, RecordError
 
 #: Where accepted records lie, exactly so: a directory of another case is another directory.
 FOLDER = "strata/gates/records"
-PLAIN_FILE = "100644"
-#: Seconds for one git command.
-GIT_SECONDS = 120
+PLAIN_FILE, DIRECTORY = "100644", "040000"
+#: Commits that a pull request may have beside those of the base.
+MOST_COMMITS = 100
 #: Reasons shown; the rest are counted.
 SHOWN = 10
 
+_CUT_OFF = "the history is cut off (shallow): fetch all of it"
 _NAME = re.compile(r"[0-9a-f]{64}\.json")
-_KINDS = {"120000": "the link", "160000": "the submodule", "100755": "the executable file"}
+_KINDS = {"120000": "the link", "160000": "the submodule", "100755": "the executable file", DIRECTORY: "the directory"}
 
-
-class CannotCheckError(StrataError):
-    """Nobody can say whether the change is a submission; the message says what is missing."""
+#: The entries of one directory by name.
+Tree = Mapping[str, Sequence[Entry]]
 
 
 class RefusedError(StrataError):
@@ -45,55 +48,13 @@ class RefusedError(StrataError):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A file that may be a record. name: what it is called, its digest and `.json`; data: its bytes; commits: how
-    many brought it."""
+    """A file that may be a record. name: what it is called, its digest and `.json`; data: its bytes; blob: git's name
+    of these; commits: how many brought it."""
 
     name: str
     data: bytes
+    blob: str = ""
     commits: int = 0
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of a tree."""
-
-    mode: str
-    kind: str
-    oid: str
-
-
-def git(repository: FilePath, *words: str) -> bytes:
-    """What a git command that only reads prints. Raises CannotCheckError when it fails."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    # Objects as they are: no replacement that was fetched, no refreshed index, no question to a person.
-    environment |= {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-    command = ["git", "-C", str(repository), *words]
-    try:
-        done = subprocess.run(command, capture_output=True, env=environment, timeout=GIT_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotCheckError(f"git {words[0]}: {error}") from error
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
-        raise CannotCheckError(f"git {words[0]}: {said[-1]}")
-    return done.stdout
-
-
-def commit(repository: FilePath, reference: str) -> str:
-    """The full name of a commit. Raises CannotCheckError for what is none, and for a name that means several.
-
-    A tag called `main` goes before the branch, and tags come along when a fork is fetched: the fork's verifier would
-    be taken for the main branch's.
-    """
-    kinds = [f"refs/{kind}/{reference}" for kind in ("tags", "heads", "remotes")]
-    listed = git(repository, "for-each-ref", "--format=%(refname)", *kinds).decode().split()
-    same = [name for name in listed if name in kinds]
-    if len(same) > 1:
-        raise CannotCheckError(f"{reference!a} means {' and '.join(same)}: expected the whole name of one")
-    try:
-        found = git(repository, "rev-parse", "--verify", "--end-of-options", f"{reference}^{{commit}}")
-    except CannotCheckError as error:
-        raise CannotCheckError(f"{reference!a} is no commit of {repository}: {error}") from error
-    return found.decode().strip()
 
 
 def added(repository: FilePath, base: str, head: str) -> Candidate:
@@ -101,22 +62,19 @@ def added(repository: FilePath, base: str, head: str) -> Candidate:
 
     Raises RefusedError when they do anything else, CannotCheckError when that cannot be told.
     """
-    fork = _fork(repository, base, head)
-    before, after = (_tree(repository, each) for each in (fork, head))
-    reasons, found = _compare(before, after)
+    fork, commits = _fork(repository, base, head)
+    reasons, found = _compare(repository, fork, head)
     if reasons:
         raise RefusedError(reasons)
     if len(found) != 1:
         raise RefusedError([f"shape: it adds {len(found)} records, expected one"])
-    (path,) = found
-    if path in _tree(repository, base):
+    (entry,) = found
+    path = f"{FOLDER}/{entry.name}"
+    if entry.name in _records(repository, base):
         raise RefusedError([f"shape: {path} is there already"])
-    oid = after[path][0].oid
-    size = int(git(repository, "cat-file", "-s", oid))
-    if size > LARGEST:
-        raise RefusedError([f"size: {path} has {size:,} bytes, expected at most {LARGEST:,}"])
-    commits = int(git(repository, "rev-list", "--count", head, f"^{base}"))
-    return named(path.rpartition("/")[2], git(repository, "cat-file", "blob", oid), commits)
+    with _bounded(path):
+        data = read(repository, entry.oid, "blob", LARGEST)
+    return named(entry.name, data, entry.oid, commits)
 
 
 def from_file(file: FilePath) -> Candidate:
@@ -129,12 +87,12 @@ def from_file(file: FilePath) -> Candidate:
         raise RefusedError([f"{error.rule}: {error}"]) from error
 
 
-def named(name: str, data: bytes, commits: int = 0) -> Candidate:
+def named(name: str, data: bytes, blob: str = "", commits: int = 0) -> Candidate:
     """The candidate of some bytes. Raises RefusedError unless they are called by their digest."""
     digest = hashlib.sha256(data).hexdigest()
     if name != f"{digest}.json":
         raise RefusedError([f"name: the file is called {shown(name)}, expected {digest}.json, its own SHA-256"])
-    return Candidate(name, data, commits)
+    return Candidate(name, data, blob, commits)
 
 
 def shown(path: str) -> str:
@@ -142,60 +100,120 @@ def shown(path: str) -> str:
     return ascii(path)[1:-1][:120]
 
 
-def _fork(repository: FilePath, base: str, head: str) -> str:
-    """The commit from which `head` left `base`."""
+def _fork(repository: FilePath, base: str, head: str) -> tuple[str, int]:
+    """The commit from which `head` left `base`, and how many commits it has beside those of the base.
+
+    Its history is walked commit by commit, as far as the base, so that no size of a commit and no number of them is
+    the author's choice.
+    """
+    ours = set(git(repository, "rev-list", base, most=None).decode().split())
+    waiting, beside, left = [head], set[str](), set[str]()
+    while waiting:
+        one = waiting.pop()
+        if one in ours:
+            left.add(one)
+        elif one not in beside:
+            beside.add(one)
+            if max(len(beside), len(left)) > MOST_COMMITS:
+                raise _apart(repository, f"it has more than {MOST_COMMITS} commits that the base lacks: rebase it")
+            with _bounded(f"its commit {one}"):
+                waiting += _parents(repository, one)
+    if not left:
+        raise _apart(repository, "it shares no commit with the base")
+    if len(left) > 1:
+        left = set(git(repository, "merge-base", "--independent", *sorted(left)).decode().split())
+    if len(left) != 1:
+        raise RefusedError([f"shape: it left the base at {len(left)} commits, expected one: rebase it"])
+    return left.pop(), len(beside)
+
+
+def _parents(repository: FilePath, commit: str) -> list[str]:
     try:
-        forks = git(repository, "merge-base", "--all", base, head).decode().split()
-    except CannotCheckError as error:
-        if git(repository, "rev-parse", "--is-shallow-repository").strip() == b"true":
-            raise CannotCheckError("the history is cut off (shallow): fetch all of it") from error
-        raise RefusedError(["shape: it shares no commit with the base"]) from error
-    if len(forks) != 1:
-        raise RefusedError([f"shape: it left the base at {len(forks)} commits, expected one: rebase it"])
-    return forks[0]
+        return parents(repository, commit)
+    except MissingError as error:
+        if _is_cut_off(repository):
+            raise CannotCheckError(_CUT_OFF) from error
+        raise
 
 
-def _tree(repository: FilePath, reference: str) -> dict[str, list[Entry]]:
-    """Every entry of a commit's tree by its full path, directories among them; several of one path only in a tree
-    that no honest git wrote."""
-    found: dict[str, list[Entry]] = {}
-    for line in git(repository, "ls-tree", "-r", "-t", "-z", "--full-tree", reference).split(b"\0")[:-1]:
-        words, _, path = line.partition(b"\t")
-        mode, kind, oid = words.decode().split()
-        found.setdefault(os.fsdecode(path), []).append(Entry(mode, kind, oid))
-    return found
+def _apart(repository: FilePath, reason: str) -> StrataError:
+    """The error on a history that does not fit the base: a refusal, unless a part of it may not be here."""
+    return CannotCheckError(_CUT_OFF) if _is_cut_off(repository) else RefusedError([f"shape: {reason}"])
 
 
-def _compare(before: dict[str, list[Entry]], after: dict[str, list[Entry]]) -> tuple[list[str], list[str]]:
-    """Reasons against the change, and the paths of the records it adds."""
-    parents = {FOLDER[:end] for end, char in enumerate(FOLDER + "/") if char == "/"}
-    reasons, records, trees = [], [], []
-    for path in sorted(before.keys() | after.keys()):
-        old, new = before.get(path, []), after.get(path, [])
-        if old == new:
-            continue
-        if all(entry.kind == "tree" for entry in (*old, *new)):
-            if path not in parents or len(new) != 1:
-                trees.append(f"shape: it changes the directory {shown(path)}, expected one new file in {FOLDER}")
-        elif not old and new == [Entry(PLAIN_FILE, "blob", new[0].oid)] and _is_record(path):
-            records.append(path)
-        else:
-            reasons.append(_reason(path, old, new))
-    # A changed directory is told by what is in it; by itself only where no file shows it.
-    return reasons or trees, records
+def _is_cut_off(repository: FilePath) -> bool:
+    return git(repository, "rev-parse", "--is-shallow-repository").strip() == b"true"
 
 
-def _is_record(path: str) -> bool:
-    folder, _, name = path.rpartition("/")
-    return folder == FOLDER and _NAME.fullmatch(name) is not None
+def _compare(repository: FilePath, fork: str, head: str) -> tuple[list[str], list[Entry]]:
+    """Reasons against the change, and the records it adds. Trees are read that lead to the records, and no other."""
+    reasons: list[str] = []
+    records: list[Entry] = []
+    old, place = root_tree(repository, fork), ""
+    with _bounded(f"its commit {head}"):
+        new = root_tree(repository, head)
+    for step in (*FOLDER.split("/"), None):
+        before = listed(repository, old)
+        with _bounded(f"the directory {place or 'at the top'}"):
+            after = listed(repository, new)
+        follow = None
+        for name in sorted(before.keys() | after.keys()):
+            was, now = before.get(name, []), after.get(name, [])
+            if was == now:
+                continue
+            if name == step and _is_directory(was) and _is_directory(now):
+                follow = was[0].oid, now[0].oid
+            elif step is None and not was and _is_record(now):
+                records += now
+            else:
+                reasons.append(_reason(place + name, was, now))
+        if follow is None:
+            break
+        (old, new), place = follow, f"{place}{step}/"
+    return reasons, records
 
 
-def _reason(path: str, old: list[Entry], new: list[Entry]) -> str:
+def _records(repository: FilePath, commit: str) -> Tree:
+    """The entries of the folder of records of a commit; none where it has no such folder."""
+    tree = listed(repository, root_tree(repository, commit))
+    for step in FOLDER.split("/"):
+        found = tree.get(step, [])
+        if not _is_directory(found):
+            return {}
+        tree = listed(repository, found[0].oid)
+    return tree
+
+
+@contextmanager
+def _bounded(what: str) -> Iterator[None]:
+    """What the pull request holds is refused where it is larger than what is read."""
+    try:
+        yield
+    except TooLargeError as error:
+        raise RefusedError([f"size: {what} has {error}"]) from error
+
+
+def _is_directory(entries: Sequence[Entry]) -> bool:
+    return [(entry.mode, entry.kind) for entry in entries] == [(DIRECTORY, "tree")]
+
+
+def _is_record(entries: Sequence[Entry]) -> bool:
+    return [(entry.mode, entry.kind) for entry in entries] == [(PLAIN_FILE, "blob")] and (
+        _NAME.fullmatch(entries[0].name) is not None
+    )
+
+
+def _reason(path: str, old: Sequence[Entry], new: Sequence[Entry]) -> str:
     where = shown(path)
     if not new:
         return f"shape: it removes {where}"
-    if old:
-        moded = [entry.oid for entry in old] == [entry.oid for entry in new]
-        return f"shape: it changes {'the mode of ' if moded else ''}{where}"
+    if len(new) > 1:
+        return f"shape: it names {where} {len(new)} times"
     what = _KINDS.get(new[0].mode, "the file")
-    return f"shape: it adds {what} {where}, expected one plain file {FOLDER}/<sha256>.json"
+    if not old:
+        return f"shape: it adds {what} {where}, expected one plain file {FOLDER}/<sha256>.json"
+    if [entry.oid for entry in old] == [new[0].oid]:
+        return f"shape: it changes the mode of {where}"
+    if new[0].mode == DIRECTORY:
+        return f"shape: it changes the directory {where}, expected one new file in {FOLDER}"
+    return f"shape: it changes {where}"

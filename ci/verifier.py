@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
-from ci.change import CannotCheckError, git
+from ci.objects import CannotCheckError, git
+from strata.shown import shown
 
-#: What a process is given of the environment: where programs, homes, caches and scratch files are, and the compiler.
-PASSED_ON = (
-    *("PATH", "HOME", "TMPDIR", "TEMP", "TMP", "CXX", "LANG", "STRATA_CACHE_DIR", "XDG_CACHE_HOME"),
-    *("SYSTEMROOT", "LOCALAPPDATA", "USERPROFILE"),
-)
+#: What a process is given of the environment: where programs and scratch files are, and the compiler.
+PASSED_ON = ("PATH", "TMPDIR", "TEMP", "TMP", "CXX", "LANG", "SYSTEMROOT")
+#: Where caches lie, the compiler's own among them. What others have put there has no say: these name a new directory.
+CACHES = ("STRATA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA", "USERPROFILE")
 #: Isolated (-I), so that neither the working directory nor PYTHONPATH nor user files are looked at. The base stands
 #: first; what was installed otherwise, another checkout say, must not stand in for it.
 _START = """
@@ -46,16 +46,21 @@ class Answer:
 
 def unpack(repository: FilePath, commit: str, folder: FilePath) -> None:
     """Write the files of a commit below a directory outside of the repository; the repository stays as it is."""
-    with tarfile.open(fileobj=io.BytesIO(git(repository, "archive", "--format=tar", commit))) as archive:
+    packed = git(repository, "archive", "--format=tar", commit, most=None)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)  # where this Python has it
         archive.extractall(folder)
 
 
-def ask(base: FilePath, seconds: float, module: str, *words: str) -> Answer:
-    """What `python -m module words` of the base prints. Raises CannotCheckError when it takes longer, or ends other
-    than with 0 or 1 and an object of JSON."""
+def ask(base: FilePath, cache: FilePath, seconds: float, module: str, *words: str) -> Answer:
+    """What `python -m module words` of the base prints, whose caches are below `cache`.
+
+    Raises CannotCheckError when it takes longer than `seconds`, or ends other than with 0 or 1 and an object of JSON.
+    """
     command = [sys.executable, "-I", "-B", "-c", _START, str(base), module, *words]
-    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | dict.fromkeys(
+        CACHES, str(cache)
+    )
     with subprocess.Popen(
         command,
         cwd=base,
@@ -78,7 +83,7 @@ def ask(base: FilePath, seconds: float, module: str, *words: str) -> Answer:
     except ValueError:
         value = None
     if process.returncode not in (0, 1) or not isinstance(value, dict):
-        raise CannotCheckError(f"{module}: {said[-1]}")
+        raise CannotCheckError(f"{module}: {shown(said[-1], 300)}")
     return Answer(process.returncode, value)
 
 

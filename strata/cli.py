@@ -22,6 +22,7 @@ from strata.command import command
 from strata.device import LANES, PINNED_ARCHS, named, this_machine
 from strata.executors import cache, open_executor
 from strata.executors.base import Executor, StrataError
+from strata.executors.first_launch import first_launch
 from strata.expert_engine import probes
 from strata.gates.installed import InstalledGate
 from strata.gates.table import Table
@@ -43,8 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     which = gate_parser.add_mutually_exclusive_group()
     which.add_argument("--capability", metavar="N.N", help="for a card of this compute capability, e.g. 7.5")
     which.add_argument("--all", action="store_true", help="for every compute capability that the compilers know")
-    gate_parser.add_argument("--json", action="store_true", help="as JSON")
-    gate_parser.set_defaults(run=lambda chosen: gate(chosen.capability, chosen.all, chosen.json))
+    how = gate_parser.add_mutually_exclusive_group()
+    how.add_argument("--each", action="store_true", help="a reason for each path, not for each operation")
+    how.add_argument("--json", action="store_true", help="as JSON")
+    gate_parser.set_defaults(run=lambda chosen: gate(chosen.capability, chosen.all, chosen.json, chosen.each))
+    switches_parser = commands.add_parser("switches", help="every STRATA_ switch, what it takes and what it asks for")
+    switches_parser.set_defaults(run=lambda _: list_switches())
     plan_command.add(commands)
     chosen = parser.parse_args(arguments)
     return int(chosen.run(chosen))
@@ -56,13 +61,16 @@ def doctor() -> int:
     _row("machine", f"{platform.system()} {platform.release()}, {platform.machine()}, {os.cpu_count()} CPUs")
     try:
         _row("cache", str(cache.probe()))
+        entries, held = cache.size()
+        counted = f"{entries:,} entr{'y' if entries == 1 else 'ies'}, {held / 1e6:,.0f} MB"
+        _row("", f"{counted}: nothing is deleted by itself, and all of it may be")
         cached = True
     except StrataError as error:
-        _row("cache", f"NOT WRITABLE: {error}")
+        _row("cache", f"NOT USABLE: {error}")
         cached = False
     asked = switches.read(os.environ)
     settings = [f"{name}={value}" for name, value in asked.values.items()]
-    for line in [*settings, *asked.problems, *loan_settings(asked)[1]]:
+    for line in [*settings, *asked.notes, *asked.problems, *loan_settings(asked)[1]]:
         _row("switches", line)
     available = [_report(name) for name in ("lanes", "cuda")]
     if cached and any(available):
@@ -71,7 +79,17 @@ def doctor() -> int:
     return 2
 
 
-def gate(capability: str | None, every: bool, as_json: bool) -> int:
+def list_switches() -> int:
+    """Print the table of switches, two lines each; 0."""
+    for switch in switches.SWITCHES.values():
+        only = " Acts only in the library so far." if switch.library else ""
+        print(f"{switch.name}={switch.expected}\n  {switch.meaning}{only}")
+    for name, meaning in switches.SETTINGS.items():
+        print(f"{name}\n  {meaning}")
+    return 0
+
+
+def gate(capability: str | None, every: bool, as_json: bool, each: bool = False) -> int:
     """Print the gate's table for this machine, for one compute capability, or for `every` one; 0 unless it cannot."""
     lowest = min(path.min_capability for path in PATHS.values())
     if every:
@@ -85,7 +103,7 @@ def gate(capability: str | None, every: bool, as_json: bool) -> int:
         except StrataError as error:
             devices, note = [LANES], f"no card: {error}"
     table = Table.of(devices, switches.read(os.environ), InstalledGate(os.environ))
-    print(table.json() if as_json else "\n".join([*([note] if note else []), table.text()]))
+    print(table.json() if as_json else "\n".join([*([note] if note else []), table.text(each)]))
     return 0
 
 
@@ -98,16 +116,17 @@ def _capability(text: str) -> int:
 
 
 def _report(name: str) -> bool:
-    """Print what the executor `name` is, or why it cannot run; True when it can."""
+    """Print what the executor `name` is, or why it cannot run; True when a kernel ran there just now."""
     try:
         executor = open_executor(name)
         facts = executor.describe()
+        first_launch(executor)
     except StrataError as error:
         _row(name, f"not available: {error}")
         if name == "cuda":
             _row("", _compile_only())
         return False
-    _row(name, "available")
+    _row(name, "available: a kernel was built, loaded and launched")
     for key, value in facts.items():
         if key != "executor":
             text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

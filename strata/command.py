@@ -17,6 +17,7 @@ from typing import Any, ParamSpec
 
 from strata.executors.base import StrataError
 from strata.output import ends_unread
+from strata.shown import shown
 from strata.unforeseen import COULD_NOT_RUN, INTERRUPTED, advice, unforeseen
 
 #: By name, because Windows has no SIGHUP.
@@ -40,7 +41,7 @@ def command(prefix: str = "error", interrupted: int = INTERRUPTED) -> Callable[[
                 with as_ctrl_c():
                     return main(*args, **words)
             except StrataError as error:
-                said = str(error)
+                said = shown(error)
             except KeyboardInterrupt:
                 print("interrupted", file=sys.stderr)
                 return interrupted

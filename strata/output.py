@@ -8,6 +8,9 @@
 - There is none: `>&-`. Nobody wants to read, so the command runs as with `>/dev/null` and keeps its status.
 
 Standard error is treated like standard output.
+
+What a command prints is text. Names and texts in it come from files and programs, so what a terminal would obey is
+written as escapes (`shown`), in errors and usage lines as well.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from collections.abc import Callable
 from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from functools import wraps
 from typing import Any, ParamSpec
+
+from strata.shown import printable
 
 UNREAD = 128 + 13
 UNWRITTEN = 2
@@ -54,9 +59,14 @@ class Output:
         self.end: Unread | Unwritten | None = None
 
     def write(self, text: str) -> int:
+        """Write what prints of `text`, and the rest as escapes."""
+        return self.send(printable(text))
+
+    def send(self, text: str) -> int:
+        """Write `text` as it is: for who puts colours into text that is printable."""
         try:
             return int(self._made(self._stream.write, text))
-        except UnicodeEncodeError:  # a file name, or a mark that this terminal's letters do not have
+        except UnicodeEncodeError:  # a mark that this terminal's letters do not have
             known = self._stream.encoding
             return int(self._made(self._stream.write, text.encode(known, "backslashreplace").decode(known)))
 

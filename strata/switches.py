@@ -1,15 +1,16 @@
-"""Every STRATA_* switch, in one table. All are off when absent: then only the gate and the device decide.
+"""Every STRATA_* switch, in one table. Absent, none changes anything: then only the gate and the device decide.
 
 A switch asks for a path or refuses one; it never opens what the gate holds shut.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from types import MappingProxyType
+
+from strata.arguments import BadValueError, shown, whole
+from strata.nearest import nearest
 
 PREFIX = "STRATA_"
 KINDS = ("flag", "number", "choice")
@@ -22,6 +23,7 @@ class Switch:
     allowed: the words of a flag or a choice; the lowest and the highest number of a range. default: what absence
     means. operation: whose path it concerns. works: False while that operation does not exist. otherwise: what a bad
     value counts as, empty: as absent. A safeguard that is asked for in the wrong word is better on than off.
+    library: it acts where a caller of the library reads it, and no engine of this version does.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Switch:
     operation: str
     works: bool = True
     otherwise: str = ""
+    library: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS or not self.allowed or not self.name.startswith(PREFIX):
@@ -55,9 +58,11 @@ class Switch:
         """Whether a value means something: decimal digits without sign for a number, else the very word."""
         if self.kind != "number":
             return value in self.allowed
-        if re.fullmatch(r"[0-9]{1,15}", value) is None:
+        try:
+            whole(int(self.allowed[0]), int(self.allowed[1]))(value)
+        except BadValueError:
             return False
-        return int(self.allowed[0]) <= int(value) <= int(self.allowed[1])
+        return True
 
 
 PROMPT_Q4 = "STRATA_PROMPT_ATTN_Q4"
@@ -80,10 +85,10 @@ FUSED_TILE = "STRATA_PF_FUSED_TILE"
 _ROWS = (
     Switch(
         PROMPT_Q4,
-        "choice",
-        ("0",),
-        "",
-        "0: the baseline computes prompt attention over q4_0 pools, on every device.",
+        "flag",
+        ("0", "1"),
+        "1",
+        "0: the baseline computes prompt attention over q4_0 pools, on every device; 1 changes nothing.",
         "prompt_attention",
     ),
     Switch(
@@ -112,10 +117,10 @@ _ROWS = (
     ),
     Switch(
         FUSED_NATIVE,
-        "choice",
-        ("0",),
-        "",
-        f"0: the baseline computes experts in their own blocks, although {FUSED}=1.",
+        "flag",
+        ("0", "1"),
+        "1",
+        f"0: the baseline computes experts in their own blocks, although {FUSED}=1; 1 changes nothing.",
         "expert_fused",
     ),
     Switch(
@@ -158,6 +163,7 @@ _ROWS = (
         "0",
         "1: a prompt reads in the memory of what only decoding needs, and the cache grows into it meanwhile.",
         "prompt_loan",
+        library=True,
     ),
     Switch(
         LOAN_MTP,
@@ -166,6 +172,7 @@ _ROWS = (
         "0",
         "1: the loan takes the routed experts of the draft layer, and the draft head with them.",
         "prompt_loan",
+        library=True,
     ),
     Switch(
         LOAN_HEAD,
@@ -174,6 +181,7 @@ _ROWS = (
         "0",
         "1: the loan takes the output head.",
         "prompt_loan",
+        library=True,
     ),
     Switch(
         LOAN_RETAIN,
@@ -182,6 +190,7 @@ _ROWS = (
         "0",
         "1: the chunk planned at the start, with the loan's memory, is the largest of every later prompt.",
         "prompt_loan",
+        library=True,
     ),
     Switch(
         LOAN_REPEAT,
@@ -190,6 +199,7 @@ _ROWS = (
         "0",
         "1: later prompts take the loan too, not only the first.",
         "prompt_loan",
+        library=True,
     ),
     Switch(
         LOAN_REPEAT_TOKENS,
@@ -198,6 +208,7 @@ _ROWS = (
         "1024",
         "Tokens that a later prompt must really read to take the loan; below 256 it is 256.",
         "prompt_loan",
+        library=True,
     ),
     Switch(
         VERIFY_RECLAIM,
@@ -207,6 +218,7 @@ _ROWS = (
         "1: slots that come back from a loan are compared with the host in every byte before a row names them again.",
         "expert_cache",
         otherwise="1",
+        library=True,
     ),
 )
 
@@ -225,10 +237,12 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Switches:
-    """What an environment asks for. values: of the switches with a good value; problems: one line each."""
+    """What an environment asks for. values: of the switches with a good value; problems: one line each; notes: a line
+    on each switch that asks for something which acts only in the library so far."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def value(self, name: str) -> str:
         """The value of a known switch, its default when absent. Raises KeyError for a name outside the table."""
@@ -243,6 +257,7 @@ def read(environ: Mapping[str, str], table: Mapping[str, Switch] = SWITCHES) -> 
     """
     values: dict[str, str] = {}
     problems: list[str] = []
+    notes: list[str] = []
     for name in sorted(name for name in environ if name.upper().startswith(PREFIX)):
         value, switch = environ[name], table.get(name)
         if switch is None:
@@ -254,23 +269,21 @@ def read(environ: Mapping[str, str], table: Mapping[str, Switch] = SWITCHES) -> 
             if switch.otherwise:
                 values[name] = switch.otherwise
             problems.append(
-                f"{name}={_shown(value)}: expected {switch.expected}; counts as {switch.otherwise or 'absent'}"
+                f"{name}={shown(value)}: expected {switch.expected}; counts as {switch.otherwise or 'absent'}"
             )
         else:
             values[name] = value
             if not switch.works and value != switch.default:
                 problems.append(f"{name}={value} has no effect yet: {switch.operation} does not exist in this version")
-    return Switches(values, tuple(problems))
+            if switch.library and value != switch.default:
+                notes.append(f"{name}={value} acts only in the library so far: no engine in this version reads it")
+    return Switches(values, tuple(problems), tuple(notes))
 
 
 def _unknown(name: str, value: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name.upper(), list(known), n=1, cutoff=0.0)
-    return f"{_plain(name)}={_shown(value)}: no such switch, it has no effect; the nearest known name is {near[0]}"
-
-
-def _shown(value: str) -> str:
-    """A value as one short line of ASCII."""
-    return ascii(value if len(value) <= 40 else f"{value[:37]}...")
+    near = nearest(name, known)
+    said = "`strata switches` lists all" if near is None else f"the nearest known name is {near}"
+    return f"{_plain(name)}={shown(value)}: no such switch, it has no effect; {said}"
 
 
 def _plain(name: str) -> str:

@@ -1,7 +1,7 @@
 """What a command says of an exception that nobody foresaw: one line with its type, its place and its text.
 
-`STRATA_TRACEBACK=1` shows the traceback besides. This module imports nothing of the project and no library, because it
-must work where one of those is what is broken.
+`STRATA_TRACEBACK=1` shows the traceback besides. This module imports no library, and of the project only what imports
+none either, because it must work where one of those is what is broken.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
+from strata.shown import shown
+
 #: Set to 1, it asks for tracebacks on standard error.
 VARIABLE = "STRATA_TRACEBACK"
 COULD_NOT_RUN = 2
@@ -21,12 +23,6 @@ _ROOT = Path(__file__).resolve().parent.parent
 #: Directories of the checkout whose lines are worth naming; below it there may be an environment with other packages.
 _OURS = ("strata", "validation", "ci", "fixtures", "examples", "tests")
 _LONGEST = 300
-
-
-def printable(text: str) -> str:
-    """`text` in one line: white space becomes single blanks, what a terminal would obey is written out."""
-    line = " ".join(text.split())
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
 
 
 def place(error: BaseException) -> str:
@@ -45,8 +41,7 @@ def unforeseen(error: BaseException) -> str:
     """One line on an exception. Shows its traceback on standard error where `STRATA_TRACEBACK` is 1."""
     if os.environ.get(VARIABLE) == "1":
         traceback.print_exception(error, file=sys.stderr)
-    text = printable(str(error))
-    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    text = shown(" ".join(str(error).split()), _LONGEST)
     return f"unforeseen {type(error).__name__} at {place(error)}{text and f': {text}'}"
 
 

@@ -25,7 +25,7 @@ def kernel_blocks(rows: np.ndarray) -> tuple[np.ndarray, int]:
     count = len(rows)
     source, table = executor.array(rows, "x"), executor.array(np.arange(count, dtype=np.int32), "page table")
     pool = executor.empty((count, golden.BYTES * 8), np.uint8, poison=POISON_OUTPUT, name="pool")
-    lost = executor.array(np.zeros(1, np.int32), "lost")
+    lost = executor.array(np.zeros(1, np.int32), "lost", written=True)
     kernel = kv_pack.kernel("kv_pack_q4_0")
     grid = (-(-count * 32 // kernel.block), 1, 1)
     sizes = tuple(np.int32(n) for n in (count, 1, 0, 1))  # rows, KV heads, first cell, page size

@@ -10,18 +10,18 @@ if __name__ == "__main__":  # before what may be missing is imported
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path as FilePath
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 import validation.blas_threads  # noqa: F401  before anything imports NumPy
+from strata.arguments import file, whole, word
 from strata.command import command
 from strata.executors import NAMES as EXECUTORS
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
-from validation import fuzz, kinds, ledger_command, parity, profiles, soak, static
+from validation import floor_command, fuzz, kinds, ledger_command, parity, profiles, soak, static
 from validation.controls import proof
 from validation.experts import faults
 from validation.memory import command as memory_command
@@ -30,8 +30,11 @@ from validation.profiles import PROFILES
 from validation.record import recording, verify_command
 from validation.report import command as report_command
 from validation.settings import PREDICT
+from validation.terminal import Terminal
 
 COULD_NOT_RUN = 2
+#: The largest seed of a schedule: lanes take twice it, in 64 bits.
+MOST_SCHEDULE = (1 << 62) - 1
 LOG_WIDTH = 140
 #: Commands that a module carries out: its `add_arguments` and `run`, its docstring for --help; and a line on each.
 _COMMANDS: dict[str, tuple[Any, str]] = {
@@ -40,31 +43,11 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "static": (static, "registers, shared memory, spills and instructions"),
     "soak": (soak, "many healthy runs of small cases with fresh seeds: is there a false alarm?"),
     "ledger": (ledger_command, "how much of their bounds the kernels use"),
+    "floor": (floor_command, "what plans, controls and the ledger must have"),
     "verify": (verify_command, "check a record without a card"),
     "report": (report_command, "write a page about runs and records"),
     "memory": (memory_command, "elastic memory: failing driver calls, traces, byte ledgers, a run on a card"),
 }
-
-
-def _file(text: str) -> FilePath:
-    """An argument that is the name of a file or directory."""
-    if not text:
-        raise argparse.ArgumentTypeError("an empty name, expected a file or directory")
-    return FilePath(text)
-
-
-def _word(text: str) -> str:
-    """An argument that is not empty."""
-    if not text:
-        raise argparse.ArgumentTypeError("empty, expected a name")
-    return text
-
-
-def _whole(text: str) -> int:
-    """An argument that is a number of 0 or more."""
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
-    return int(text)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -82,36 +65,41 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument(
         "--profile", choices=PROFILES, help=f"list of cases (default: {parity.DEFAULT_PROFILE}; not with --case)"
     )
-    what.add_argument("--context", type=_whole, metavar="N", help="run one size instead of a profile: cells")
-    what.add_argument("--queries", type=_whole, metavar="N", help="queries of that size (default: min(512, context))")
-    what.add_argument("--recipe", type=_word, metavar="NAME", help="only this recipe (see `recipes`)")
-    what.add_argument("--case", type=_word, metavar="TEXT", help="one case, as a failing verdict prints it")
-    what.add_argument("--capture", type=_file, metavar="FILE", help="captured model data; adds recipe `captured`")
+    what.add_argument("--context", type=whole(), metavar="N", help="run one size instead of a profile: cells")
+    what.add_argument("--queries", type=whole(), metavar="N", help="queries of that size (default: min(512, context))")
+    what.add_argument("--recipe", type=word, metavar="NAME", help="only this recipe (see `recipes`)")
+    what.add_argument("--case", type=word, metavar="TEXT", help="one case, as a failing verdict prints it")
+    what.add_argument("--capture", type=file, metavar="FILE", help="captured model data; adds recipe `captured`")
     what.add_argument(
-        "--seed", type=_whole, metavar="N", help=f"seed of all cases (default: {profiles.SEED}; not with --case)"
+        "--seed", type=whole(), metavar="N", help=f"seed of all cases (default: {profiles.SEED}; not with --case)"
     )
     where = run.add_argument_group("where it runs")
     where.add_argument("--executor", choices=EXECUTORS, default="auto", help="auto takes a card when there is one")
-    where.add_argument("--target", type=_word, metavar="ARCH", help="cuda: image to build (default: the card's own)")
+    where.add_argument("--target", type=word, metavar="ARCH", help="cuda: image to build (default: the card's own)")
     where.add_argument(
         "--rule",
-        default=DEFAULT_RULE,
-        help="lanes: tensor-core rule; exact, an architecture, or block,F such as 8,24 (default: %(default)s, "
-        "the one measured on a card)",
+        type=word,
+        help="lanes: tensor-core rule; exact, an architecture, or block,F such as 8,24 "
+        f"(default: {DEFAULT_RULE}, the one measured on a card)",
     )
     where.add_argument("--flavor", choices=FLAVORS, help="lanes: build of every case (default: by size of the case)")
-    where.add_argument("--schedule-seed", type=_whole, metavar="N", help="lanes: permute the order of lanes and blocks")
+    where.add_argument(
+        "--schedule-seed",
+        type=whole(0, MOST_SCHEDULE),
+        metavar="N",
+        help="lanes: permute the order of lanes and blocks",
+    )
     more = run.add_argument_group("what is asked besides")
     more.add_argument(
         "--predict",
         choices=PREDICT,
         help="cuda: compare bits with lanes (default: sample in the quick profile when a compiler exists, else none)",
     )
-    more.add_argument("--reps", type=_whole, default=0, metavar="N", help="cuda: time path and baseline N times")
-    more.add_argument("--out", type=_file, metavar="DIR", help="write run.json with every figure there")
+    more.add_argument("--reps", type=whole(), default=0, metavar="N", help="cuda: time path and baseline N times")
+    more.add_argument("--out", type=file, metavar="DIR", help="write run.json with every figure there")
     more.add_argument(
         "--record",
-        type=_file,
+        type=file,
         nargs="?",
         const=recording.DIRECTORY,
         metavar="DIR",
@@ -154,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = parser().parse_args(words)
     # Without a terminal rich assumes 80 columns; a log has room for the table.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else LOG_WIDTH)
+    console = Terminal(width=None if sys.stdout.isatty() else LOG_WIDTH)
     if options.command == "parity":
         return parity.run(options, words, console)
     if options.command in _COMMANDS:

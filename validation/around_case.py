@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strata.executors.base import Executor, Kernel, Witness
+from strata.executors.base import Executor, Kernel, StrataError, Witness
 from strata.kernels import combine, router
 from strata.kernels.combine import Combined
-from strata.kernels.paths import Path
+from strata.kernels.paths import AROUND, Path
 from strata.kernels.router import Routing
 from validation import judge
 from validation.bounds import combine as combine_bounds
@@ -20,37 +20,48 @@ from validation.experts.around import Sums
 from validation.experts.case import ExpertCase
 from validation.experts.checks import plain
 from validation.findings import Findings
+from validation.handed import handed
 from validation.probes import self_check
 from validation.reference import combine as combine_reference
 from validation.reference import router as router_reference
 from validation.settings import Settings
+from validation.unknown_operation import UnknownOperationError
 from validation.verdict import Check, holds, identical, within, written
 
 
 def kernels_of(operation: str) -> list[Kernel]:
-    """The one kernel of either operation."""
-    return [router.kernel() if operation == "router" else combine.kernel()]
+    """The one kernel of either operation. Raises StrataError for another operation."""
+    made = {"router": router.kernel, "combine": combine.kernel}
+    if operation not in made:
+        raise StrataError(f"operation {operation!r} has no kernel here, expected one of {', '.join(made)}")
+    return [made[operation]()]
 
 
 @dataclass(frozen=True)
 class Around:
-    """The kernels under test, and what they are made of."""
+    """The kernels under test, each handed copies, and what they are made of."""
 
     route: Callable[[Executor, np.ndarray, int], Routing] = router.run
     combine: Callable[..., Combined] = combine.run
     kernels: Callable[[str], list[Kernel]] = kernels_of
 
+    def __post_init__(self) -> None:
+        for name in ("route", "combine"):
+            object.__setattr__(self, name, handed(getattr(self, name)))
+
 
 def run(
     case: ExpertCase, path: Path, executor: Executor, settings: Settings, kernels: Around | None = None
 ) -> Findings:
-    """Findings of one case of either."""
+    """Findings of one case of either. Raises UnknownOperationError for a path of another operation."""
     own = kernels or Around()
     found = Findings()
     if path.operation == "router":
         _route(found, case, executor, settings, own)
-    else:
+    elif path.operation == "combine":
         _combine(found, case, executor, settings, own)
+    else:
+        raise UnknownOperationError(path, "case", AROUND)
     return found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from strata.executors.base import Executor, Kernel, Witness
 from strata.kernels.paths import PATHS, Path
 from validation import judge, laws, promises
+from validation.arrays import frozen
 from validation.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.captured_case import build_captured
 from validation.cases import Case, CaseError
@@ -34,7 +35,8 @@ REPEAT_LIMIT = 1 << 22
 
 @dataclass
 class Memo:
-    """The last value of each kind. Tiers of one mode share inputs, reference and baseline of a case."""
+    """The last value of each kind, its arrays read-only. Tiers of one mode share inputs, reference and baseline of a
+    case."""
 
     _held: dict[str, tuple[object, Any]] = field(default_factory=dict)
 
@@ -42,7 +44,7 @@ class Memo:
         """The held value when it was made for `key`, else a new one (pure functions only)."""
         if kind not in self._held or self._held[kind][0] != key:
             self._held.pop(kind, None)
-            self._held[kind] = (key, make())
+            self._held[kind] = (key, frozen(make()))
         return self._held[kind][1]
 
     def forget(self, kind: str) -> None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 from strata.formats import FORMATS
+from validation.arrays import frozen
 from validation.draws import Stream
 from validation.reference.blocks import layout, pack
 
 #: Blocks of a sweep, or as many as the field has values: enough for orders of 2-bit values to differ.
 _LEAST = 128
 #: binary16 scales that a sweep of another field may have: normal, either sign, far from overflow.
-_ORDINARY = np.array([0x1400, 0x2E66, 0x3555, 0x3C00, 0xB801, 0xC248, 0x0400, 0x9BFF])
+_ORDINARY = frozen(np.array([0x1400, 0x2E66, 0x3555, 0x3C00, 0xB801, 0xC248, 0x0400, 0x9BFF]))
 #: Both zeros, the least and the largest subnormal, the least normal, one and its neighbours, the largest, infinity
 #: and NaNs, then all of them negative.
-_POSITIVE = np.array([0, 1, 0x3FF, 0x400, 0x3BFF, 0x3C00, 0x3C01, 0x7BFF, 0x7C00, 0x7C01, 0x7E00])
-SCALE_CLASSES = np.concatenate([_POSITIVE, _POSITIVE | 0x8000])
+_POSITIVE = frozen(np.array([0, 1, 0x3FF, 0x400, 0x3BFF, 0x3C00, 0x3C01, 0x7BFF, 0x7C00, 0x7C01, 0x7E00]))
+SCALE_CLASSES = frozen(np.concatenate([_POSITIVE, _POSITIVE | 0x8000]))
 
 
 def drawn(name: str, n: int, stream: Stream) -> dict[str, np.ndarray]:

@@ -12,9 +12,11 @@ from pathlib import Path as FilePath
 
 import numpy as np
 
+from strata.arguments import shown
 from strata.executors.base import Executor, StrataError
 from strata.kernels.pool import GROUPS, HEAD_DIM, MODE_FORMATS, Pool
 from validation import planes
+from validation.arrays import frozen
 from validation.captured import archive
 from validation.captured.archive import Capture, CaptureError
 from validation.cases import MOST, Case, CaseError
@@ -29,7 +31,10 @@ PACKERS = ("kernel", "reference", "gguf")
 
 @lru_cache(maxsize=1)
 def load(file: FilePath) -> Capture:
-    """The capture in a file; the last one is kept. Raises CaptureError when the kernels cannot take its shapes."""
+    """The capture in a file, its arrays read-only; the last one is kept.
+
+    Raises CaptureError when the kernels cannot take its shapes.
+    """
     capture = archive.load(file)
     facts = capture.metadata
     if facts.head_dim != HEAD_DIM:
@@ -45,7 +50,7 @@ def load(file: FilePath) -> Capture:
             f"{file} has {facts.n_head_kv} KV heads and {facts.tokens} tokens; expected at most {MOST['kv']} and"
             f" {MOST['context']}"
         )
-    return capture
+    return frozen(capture)
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -64,9 +69,10 @@ def build_captured(case: Case, mode: str, executor: Executor, file: FilePath | N
     capture = load(file)
     layer = case.option("layer", "")
     known = ", ".join(str(number) for number in sorted(capture.layers))
-    if not layer.isdigit() or int(layer) not in capture.layers:
-        raise CaseError(f"case: layer is {layer!r}, expected one of those captured: {known}")
-    data = capture.layers[int(layer)]
+    number = {str(number): number for number in capture.layers}.get(layer)
+    if number is None:
+        raise CaseError(f"case: layer is {shown(layer)}, expected one of those captured: {known}")
+    data = capture.layers[number]
     tokens, heads = data.k.shape[:2]
     if case.context > tokens:
         raise CaseError(f"case: context is {case.context}, expected at most the {tokens} tokens of the capture")

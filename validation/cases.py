@@ -7,10 +7,13 @@ prints it without its usual sizes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from strata import arguments
+from strata.arguments import shown
 from strata.executors.base import StrataError
+from strata.nearest import hint
 from validation.draws import Stream
 from validation.selection import TOP
 
@@ -33,6 +36,21 @@ MOST = {"seed": (1 << 64) - 1, "context": 1 << 24, "queries": 1 << 20, "page": 4
 
 class CaseError(StrataError):
     """A case that cannot exist; the message names the value and what was expected."""
+
+
+def number(key: str, value: str) -> int:
+    """The number of a word `key=value` of a case. Raises CaseError for anything but decimal digits; the range of each
+    key is the case's own."""
+    try:
+        return arguments.of(f"case: {key} is", arguments.whole(), value)
+    except arguments.BadValueError as error:
+        raise CaseError(str(error)) from None
+
+
+def unknown_key(key: str, known: Sequence[str]) -> CaseError:
+    """Of a word whose key no case has."""
+    said = hint(key, known, f"expected one of {', '.join(known)}")
+    return CaseError(f"case: unknown key {shown(key)}; {said}")
 
 
 @dataclass(frozen=True)
@@ -100,21 +118,22 @@ class Case:
         recipe = ""
         numbers: dict[str, int] = dict(_DEFAULTS)
         options: dict[str, str] = {}
+        seen: set[str] = set()
         for word in text.split():
             key, equals, value = word.partition("=")
             if not equals or not value:
-                raise CaseError(f"case: {word!r} is not of the form key=value")
+                raise CaseError(f"case: {shown(word)} is not of the form key=value")
+            if key in seen:
+                raise CaseError(f"case: {key} is said twice, expected once")
+            seen.add(key)
             if key == "recipe":
                 recipe = value
             elif key in _FIELDS:
-                if not value.isascii() or not value.isdigit():
-                    raise CaseError(f"case: {key} is {value!r}, expected a number of decimal digits")
-                numbers[key] = int(value)
+                numbers[key] = number(key, value)
             elif key in OPTIONS:
                 options[key] = value
             else:
-                near = get_close_matches(key, ["recipe", *_FIELDS, *OPTIONS], n=1, cutoff=0.0)[0]
-                raise CaseError(f"case: unknown key {key!r}; the nearest is {near!r}")
+                raise unknown_key(key, ["recipe", *_FIELDS, *OPTIONS])
         missing = [key for key in ("recipe", *_FIELDS) if key not in numbers and not (key == "recipe" and recipe)]
         if missing:
             raise CaseError(f"case: {missing[0]} is missing, expected e.g. recipe=uniform seed=1 context=64 queries=8")

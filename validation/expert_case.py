@@ -25,6 +25,7 @@ from validation.experts.sampling import modelled, referenced, work
 from validation.findings import Findings
 from validation.predict import DEFAULT_RULE
 from validation.settings import Settings
+from validation.timed import timed
 from validation.verdict import Check, holds, identical, written
 
 Operations = Mapping[str, ExpertOperation]
@@ -276,18 +277,16 @@ def _time(
     operations: Operations,
 ) -> None:
     """Device times of path and baseline on the same inputs; what was timed must be what was judged."""
-    clock = getattr(executor, "time_launches", None)
     for name, (path, out) in zip(("new", "old"), runs, strict=True):
         if path is None or out is None:
             continue
-        prepare = operations[path.operation].prepare
-        if clock is None or prepare is None:
+        made = timed(operations[path.operation].prepare, executor, path, data, reps)
+        if made is None:
             found.figures["device_time"] = "no device clock on this executor"
             return
-        launch, buffer = prepare(executor, path, data)
-        times = [float(time) for time in clock(launch, reps)]
-        timed = checks.plain(buffer.host().reshape(out.shape))
-        same = np.array_equal(timed.view(np.uint32), checks.plain(out).view(np.uint32))
+        times, last = made
+        again = checks.plain(last.reshape(out.shape))
+        same = np.array_equal(again.view(np.uint32), checks.plain(out).view(np.uint32))
         found.checks.append(holds(f"timed {name}", same, "the timed runs gave other bits than the judged one"))
         said: dict[str, Any] = {"milliseconds": times, "median": median(times)}
         found.figures[f"device_{name}"] = said

@@ -8,20 +8,24 @@ Experts, router and combining: every run with the exact model in NumPy. Kinds ta
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass
-from pathlib import Path as FilePath
 from typing import Any
 
 from rich.console import Console
 
+from strata.arguments import file, whole, word
 from strata.executors import NAMES as EXECUTORS
 from strata.executors import open_executor
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
 from strata.kernels.paths import AROUND, EXPERTS, Path, select
 from strata.unforeseen import unforeseen
 from validation import fuzz_around, fuzz_attention, fuzz_expert_draws, fuzz_experts, unfinished
+from validation.executor_options import refuse_idle
 from validation.fuzz_compared import Compared
+from validation.predict import DEFAULT_RULE
 from validation.report import owner
 from validation.report.run_file import RunFile
 
@@ -48,14 +52,18 @@ KINDS = (
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of `python -m validation fuzz`."""
-    command.add_argument("--count", type=int, default=64, metavar="N", help="configurations (default: %(default)s)")
-    command.add_argument("--first", type=int, default=0, metavar="I", help="index of the first (default: %(default)s)")
-    command.add_argument("--seed", type=int, default=1, metavar="N", help="seed (default: %(default)s)")
+    command.add_argument(
+        "--count", type=whole(1), default=64, metavar="N", help="configurations (default: %(default)s)"
+    )
+    command.add_argument(
+        "--first", type=whole(), default=0, metavar="I", help="index of the first (default: %(default)s)"
+    )
+    command.add_argument("--seed", type=whole(), default=1, metavar="N", help="seed (default: %(default)s)")
     command.add_argument("--paths", default="*", metavar="GLOB", help="paths (default: all but kv_pack)")
     command.add_argument("--executor", choices=EXECUTORS, default="auto", help="where (default: %(default)s)")
-    command.add_argument("--target", metavar="ARCH", help="cuda: image to build, e.g. compute_75")
-    command.add_argument("--rule", default="sm_90", help="lanes: tensor-core rule (default: %(default)s)")
-    command.add_argument("--out", type=FilePath, metavar="DIR", help=f"write {NAME} there")
+    command.add_argument("--target", type=word, metavar="ARCH", help="cuda: image to build, e.g. compute_75")
+    command.add_argument("--rule", type=word, help=f"lanes: tensor-core rule (default: {DEFAULT_RULE})")
+    command.add_argument("--out", type=file, metavar="DIR", help=f"write {NAME} there")
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -63,11 +71,23 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
     Raises StrataError when it cannot run, or cannot go on; what is finished is kept all the same.
     """
-    if options.count < 1 or options.first < 0:
-        raise StrataError(f"--count {options.count} and --first {options.first}: expected at least 1 and at least 0")
     kinds = _kinds(options.paths)
-    file = RunFile(options.out, NAME) if options.out is not None else None
-    executor = open_executor(options.executor, rule=options.rule, target=options.target)
+    executor = open_executor(options.executor, rule=options.rule or DEFAULT_RULE, target=options.target)
+    refuse_idle(options, executor.name == "lanes")
+    with closing(RunFile(options.out, NAME)) if options.out else nullcontext() as file:
+        if file is not None and file.replaces:
+            console.print(file.replaces, markup=False, soft_wrap=True)
+        return _run(options, kinds, executor, file, console)
+
+
+def _run(
+    options: argparse.Namespace,
+    kinds: Sequence[tuple[Kind, list[Path]]],
+    executor: Executor,
+    file: RunFile | None,
+    console: Console,
+) -> int:
+    where = _where(options, executor)
     results: list[Compared] = []
     done = 0
     try:
@@ -76,7 +96,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
             for result in _compare(*kinds[slot], executor, options.seed, turn):
                 results.append(result)
                 if not result.sound:
-                    console.print(_explain(result, options.seed, turn, executor.name), markup=False, soft_wrap=True)
+                    console.print(_explain(result, options.seed, turn, where), markup=False, soft_wrap=True)
             done += 1
             if done % 16 == 0 or done == options.count:
                 console.print(f"{done} of {options.count} configurations: {_differ(results)}")
@@ -145,9 +165,16 @@ def _compare(kind: Kind, paths: Sequence[Path], executor: Executor, seed: int, i
             yield Compared(what.text(), path.name, said=unforeseen(error))
 
 
-def _explain(result: Compared, seed: int, index: int, executor: str) -> str:
-    """One line: what differed where, and the command that runs just that."""
-    again = f"--seed {seed} --first {index} --count 1 --paths '{result.path}' --executor {executor}"
+def _where(options: argparse.Namespace, executor: Executor) -> str:
+    """The options that run a configuration again where it ran."""
+    given = ("rule", "target")
+    words = [word for name in given if getattr(options, name) for word in (f"--{name}", getattr(options, name))]
+    return shlex.join(["--executor", executor.name, *words])
+
+
+def _explain(result: Compared, seed: int, index: int, where: str) -> str:
+    """One line: what differed where, and the command that runs just that. where: of `_where`."""
+    again = f"--seed {seed} --first {index} --count 1 --paths '{result.path}' {where}"
     said = f", {result.said}" if result.said else ""
     return (
         f"{result.differing} of {result.outputs} outputs differ, guards {result.guards}{said}: "

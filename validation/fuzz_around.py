@@ -14,7 +14,7 @@ import numpy as np
 from strata.executors.base import Executor, Witness
 from strata.kernels import combine, router
 from strata.kernels.combine import Combined
-from strata.kernels.paths import Path
+from strata.kernels.paths import AROUND, Path
 from strata.kernels.router import Routing
 from validation.draws import Stream
 from validation.experts import drawn
@@ -23,8 +23,10 @@ from validation.experts.checks import plain
 from validation.fuzz_compared import Compared
 from validation.fuzz_experts import SCHEDULES, other
 from validation.fuzz_numbers import NUMBERS, floats
+from validation.handed import handed
 from validation.reference import combine as combine_reference
 from validation.reference import router as router_reference
+from validation.unknown_operation import UnknownOperationError
 
 #: Columns of a sum: any multiple of 4.
 COLUMNS = (4, 8, 124, 128, 132, 256, 640, 2560)
@@ -108,14 +110,16 @@ def compare(executor: Executor, seed: int, what: Configuration, path: Path) -> C
             return _router(
                 executor, second, logits(seed, what), what, order, 1 + int(stream.child("grid").below(9, ()))
             )
-        return _combine(executor, second, sums(seed, what), what, order)
+        if path.operation == "combine":
+            return _combine(executor, second, sums(seed, what), what, order)
+    raise UnknownOperationError(path, "configuration", AROUND)
 
 
 def _router(
     executor: Executor, second: Executor, x: np.ndarray, what: Configuration, order: np.ndarray, blocks: int
 ) -> Compared:
-    one = router.run(executor, x, what.ranks)
-    two = router.run(second, np.ascontiguousarray(x[order]), what.ranks, blocks)
+    one = handed(router.run)(executor, x, what.ranks)
+    two = handed(router.run)(second, np.ascontiguousarray(x[order]), what.ranks, blocks)
     ids, weights = router_reference.route(x, what.ranks).ids, router_reference.weight_bits(x, what.ranks)
     counts = (int(np.isnan(x).sum()), int(np.isinf(x).sum()))
 
@@ -133,7 +137,7 @@ def _router(
 
 def _combine(executor: Executor, second: Executor, data: Sums, what: Configuration, order: np.ndarray) -> Compared:
     def run(where: Executor, of: Sums) -> Combined:
-        return combine.run(where, of.rows, of.weights, of.shared, of.gate)
+        return handed(combine.run)(where, of.rows, of.weights, of.shared, of.gate)
 
     one, two = run(executor, data), run(second, data.tokens(order))
     want = plain(combine_reference.combine_bits(data.rows, data.weights, data.shared, data.gate))

@@ -23,11 +23,14 @@ from strata.kernels import decode_attention, prompt_attention
 from strata.kernels.attention import Result
 from strata.kernels.paths import MODES, Path
 from strata.kernels.pool import GROUPS, HEAD_DIM, MODE_FORMATS, Pool
+from validation.arrays import frozen
 from validation.draws import Stream
 from validation.fuzz_compared import Compared
 from validation.fuzz_numbers import NUMBERS, floats, halves
+from validation.handed import handed
 from validation.predict import rule_for
 from validation.selection import TOP
+from validation.unknown_operation import UnknownOperationError
 
 OPERATIONS = ("prompt_attention", "decode_attention")
 PAGE_SIZES = (1, 4, 16, 64, 512)
@@ -121,13 +124,16 @@ def draw(seed: int, what: Configuration) -> tuple[np.ndarray, Pool, np.ndarray, 
     steps = np.zeros((what.queries, 4), np.int32)
     steps[:, 3] = widths
     q = floats(stream.child("q"), (what.queries, what.n_head_kv * what.group, HEAD_DIM), what.numbers)
-    return q, pool, ids, steps
+    return frozen((q, pool, ids, steps))
 
 
+@handed
 def _run(executor: Executor, path: Path, inputs: tuple[np.ndarray, Pool, np.ndarray, np.ndarray]) -> Result:
     if path.operation == "prompt_attention":
         return prompt_attention.run(executor, path, *inputs)
-    return decode_attention.run(executor, path, *inputs)
+    if path.operation == "decode_attention":
+        return decode_attention.run(executor, path, *inputs)
+    raise UnknownOperationError(path, "configuration", OPERATIONS)
 
 
 def _other(executor: Executor, path: Path) -> LanesExecutor:

@@ -13,6 +13,7 @@ import numpy as np
 
 from strata.formats import FORMATS
 from strata.kernels.paths import EXPERT_MODES
+from validation.arrays import frozen
 from validation.draws import Stream
 from validation.experts import activations, blobs, drawn, routing
 from validation.experts.inputs import Inputs, mode_formats
@@ -124,4 +125,5 @@ def draw(seed: int, what: Configuration) -> Inputs:
     made = np.stack([_blob(stream.child("blob", expert), what, expert) for expert in range(what.experts)])
     assert made.shape[1] == blobs.blob_bytes(*mode_formats(what.mode), what.n, what.ff)
     x, ids = _tokens(stream.child("x"), what), _ids(stream.child("ids"), what)
-    return Inputs(*mode_formats(what.mode), what.ff, made, np.ascontiguousarray(x), np.ascontiguousarray(ids))
+    arrays = (made, np.ascontiguousarray(x), np.ascontiguousarray(ids))
+    return frozen(Inputs(*mode_formats(what.mode), what.ff, *arrays))

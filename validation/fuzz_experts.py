@@ -18,7 +18,8 @@ from strata.executors.base import Executor
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_decode, expert_fused, expert_mmq
 from strata.kernels.experts import Experts, Geometry, place
-from strata.kernels.paths import Path
+from strata.kernels.paths import EXPERTS, Path
+from validation.arrays import frozen
 from validation.draws import Stream
 from validation.experts import kernels, stand_in
 from validation.experts.checks import grouped, plain
@@ -26,7 +27,9 @@ from validation.experts.inputs import Inputs
 from validation.experts.operation import Outcome
 from validation.fuzz_compared import Compared
 from validation.fuzz_expert_draws import Configuration, draw
+from validation.handed import handed
 from validation.reference.experts import Codes
+from validation.unknown_operation import UnknownOperationError
 
 SHAPES = (None, *expert_fused.SHAPES, *kernels.MIXED)
 #: A blob lies at an even address; so many of them are tried.
@@ -43,9 +46,10 @@ def due(seed: int, what: Configuration, operation: str) -> tuple[Inputs, Outcome
     if how.refuses_strays:
         ids = np.mod(inputs.ids, what.experts).astype(np.int32)
         inputs = replace(inputs, ids=ids)
-    return inputs, stand_in.due(inputs, how.arithmetic)
+    return frozen((inputs, stand_in.due(inputs, how.arithmetic)))
 
 
+@handed
 def _run(executor: Executor, path: Path, inputs: Inputs, stream: Stream) -> Outcome:
     """One run, whose addresses, work shape and cuts a stream draws."""
     places = stream.child("places").below(PLACES, inputs.experts) * 2
@@ -60,6 +64,8 @@ def _run(executor: Executor, path: Path, inputs: Inputs, stream: Stream) -> Outc
         return kernels.outcome(ready.result(ready.launch()))
     if path.operation == "expert_decode":
         return kernels.outcome(expert_decode.run(executor, path, held, inputs.x, inputs.ids, trace=True))
+    if path.operation != "expert_mmq":
+        raise UnknownOperationError(path, "configuration", EXPERTS)
     together = 1 + int(stream.child("together").below(inputs.experts, ()))
     return kernels.outcome(expert_mmq.run(executor, path, held, inputs.x, inputs.ids, trace=True, together=together))
 

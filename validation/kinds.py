@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Protocol
 
-from strata.executors.base import StrataError
-from strata.kernels.paths import EXPERTS, Path
+from strata.kernels.paths import AROUND, EXPERTS, Path
 from validation import recipes
 from validation.experts import around_recipes
 from validation.experts import recipes as expert_recipes
+from validation.unknown_operation import UnknownOperationError
 
 #: Kinds whose cases are `experts.case.ExpertCase`.
 ROUTED = ("expert", "router", "combine")
+#: The kind of data that each operation takes.
+_KINDS = {
+    "prompt_attention": "prompt_attention",
+    "decode_attention": "prompt_attention",
+    "kv_pack": "kv_pack",
+    **dict.fromkeys(EXPERTS, "expert"),
+    **{operation: operation for operation in AROUND},
+}
 
 
 class AnyRecipe(Protocol):
-    """What a recipe of every kind has. operation: the kind of its data."""
+    """What a recipe of every kind has. operation: the kind of its data; edition: of the plans, its first; far: whether
+    lanes are asked the checks of `validation.magnitude` besides."""
 
     @property
     def name(self) -> str: ...
@@ -27,6 +35,12 @@ class AnyRecipe(Protocol):
     @property
     def operation(self) -> str: ...
 
+    @property
+    def edition(self) -> int: ...
+
+    @property
+    def far(self) -> bool: ...
+
 
 def recipes_of_all() -> dict[str, AnyRecipe]:
     """Every recipe by name, in table order."""
@@ -34,21 +48,23 @@ def recipes_of_all() -> dict[str, AnyRecipe]:
 
 
 def of_path(path: Path) -> str:
-    """The kind of data of a path's operation: `prompt_attention`, `kv_pack`, `expert`, `router` or `combine`."""
-    if path.operation in EXPERTS:
-        return "expert"
-    return "prompt_attention" if path.operation == "decode_attention" else path.operation
+    """The kind of data of a path's operation: `prompt_attention`, `kv_pack`, `expert`, `router` or `combine`.
+
+    Raises UnknownOperationError for an operation of no kind.
+    """
+    if path.operation not in _KINDS:
+        raise UnknownOperationError(path, "kind of data", _KINDS)
+    return _KINDS[path.operation]
 
 
 def find(name: str) -> AnyRecipe:
-    """The recipe of a name. Raises StrataError naming the nearest one."""
+    """The recipe of a name. Raises StrataError for a name that none has."""
     known = recipes_of_all()
     if name in known:
         return known[name]
     if ":" in name:  # parts of expert recipes put together
         return expert_recipes.find(name)
-    near = get_close_matches(name, known, n=1, cutoff=0.0)[0]
-    raise StrataError(f"no recipe is called {name!r}; the nearest is {near!r} (see `python -m validation recipes`)")
+    raise recipes.unknown(name, known)
 
 
 def of_kind(kind: str) -> list[AnyRecipe]:

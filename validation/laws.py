@@ -25,9 +25,11 @@ from strata.kernels.paths import Path
 from strata.kernels.prompt_attention import cells_per_chunk
 from validation import far_cells, halves
 from validation.locator import one_hot
+from validation.operations import ATTENTION
 from validation.pools import Inputs
 from validation.predict import readings
 from validation.reference.prompt_attention import terms
+from validation.unknown_operation import UnknownOperationError
 from validation.verdict import AXES, Check, Verdict, identical
 
 #: Powers of two that a law multiplies by, at most.
@@ -67,9 +69,11 @@ Law = Callable[[Ground], Changed | str]
 
 
 def ground(path: Path, inputs: Inputs, out: np.ndarray, executor: Executor) -> Ground:
-    """The ground of one case on an executor."""
-    if path.operation != "prompt_attention":
+    """The ground of one case on an executor. Raises UnknownOperationError for a path that is not of attention."""
+    if path.operation == "decode_attention":
         return Ground(path, inputs, out, decode_attention.CELLS, 1)
+    if path.operation != "prompt_attention":
+        raise UnknownOperationError(path, "law", ATTENTION)
     tier = int(path.tier.removeprefix("sm"))
     k = 16 if tier >= 80 else 8
     rule = getattr(executor, "rule", None)
@@ -220,7 +224,9 @@ LAWS: dict[str, Law] = {
 
 
 def of_path(path: Path) -> Sequence[str]:
-    """Names of the laws that hold on a path."""
+    """Names of the laws that hold on a path. Raises UnknownOperationError for a path that is not of attention."""
+    if path.operation not in ATTENTION:
+        raise UnknownOperationError(path, "law", ATTENTION)
     return [name for name in LAWS if name != "order" or path.operation == "prompt_attention"]
 
 

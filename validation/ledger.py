@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -22,6 +21,7 @@ from typing import Any
 
 from strata.executors.base import Executor, StrataError
 from strata.executors.lanes import RULES, Rule
+from validation import whole_file
 from validation.families import Family, Key
 from validation.predict import rule_on
 
@@ -56,12 +56,14 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Drift:
-    """A figure outside what the ledger allows, or a family that is on one side only (figure empty)."""
+    """A figure outside what the ledger allows, or a family that is on one side only (figure empty): gone when it is the
+    ledger's."""
 
     key: Key
     figure: str
     now: float | None
     then: float | None
+    gone: bool = False
 
     def size(self) -> float:
         """How far it moved, as a factor of 1 or more: infinity from or to nothing, zero or NaN."""
@@ -72,6 +74,8 @@ class Drift:
     def text(self) -> str:
         """One line: which figure of which family, now and in the ledger."""
         path, recipe = self.key
+        if self.gone:
+            return f"ledger: {path} {recipe}: the ledger has figures of it, and the profile plans it no more"
         if not self.figure:
             return f"ledger: {path} {recipe}: the ledger has no figures of these cases"
         sides = ["nothing" if x is None else f"{x:.{_DIGITS}g}" for x in (self.now, self.then)]
@@ -181,9 +185,4 @@ def _nested(value: Mapping[str, Any], depth: int, indent: int) -> str:
 def save(ledger: Ledger, file: FilePath | None = None) -> None:
     """Replace the file. Raises StrataError when it cannot be written."""
     file = FILE if file is None else file
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        draft.write_text(text(ledger), encoding="utf-8")
-        os.replace(draft, file)
-    except OSError as error:
-        raise StrataError(f"cannot write {str(file)!r}: {error.strerror}") from error
+    whole_file.write(file, text(ledger))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path as FilePath
 from statistics import median
@@ -14,8 +14,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from strata.arguments import file
 from strata.executors.base import StrataError, source_digests
-from validation import families, profiles
+from validation import families, floor, profiles
 from validation import ledger as ledgers
 from validation.families import Family, Key
 from validation.ledger import KEPT, Ledger
@@ -36,12 +37,13 @@ _COLUMNS = (
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of `python -m validation ledger`."""
     command.add_argument("--families", action="store_true", help="a row for each family, not for each path")
-    command.add_argument("--accept", type=FilePath, metavar="RUN.json", help="take over the figures of a run")
+    command.add_argument("--accept", type=file, metavar="RUN.json", help="take over the figures of a run")
     command.add_argument("--reason", metavar="TEXT", help="why they moved, kept with them")
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Print the ledger, or accept a run into it. Returns 0. Raises StrataError when it refuses."""
+    """Print the ledger, or accept a run into it. Exit status: 0, 1 when families are missing from it or from what the
+    profiles plan. Raises StrataError when it refuses."""
     if options.accept is None and options.reason is not None:
         raise StrataError("--reason is the reason of an acceptance, expected with --accept RUN.json")
     if options.accept is not None:
@@ -56,8 +58,28 @@ def run(options: argparse.Namespace, console: Console) -> int:
         )
         console.print(f"{ledgers.FILE}: families {said}", markup=False, soft_wrap=True)
         return 0
-    _print(ledgers.load(), console, options.families)
-    return 0
+    held = ledgers.load()
+    _print(held, console, options.families)
+    gone = [*lacking(held)]
+    for line in gone:
+        console.print(line, markup=False, style="red", soft_wrap=True)
+    return 1 if gone else 0
+
+
+def lacking(held: Ledger) -> Iterator[str]:
+    """What is missing: families that a profile plans and its section lacks, families that are planned no more, and
+    what the floor has besides. A line each."""
+    for (rule, profile), section in sorted(held.sections.items()):
+        plan = families.planned(profile, profiles.SEED)
+        for (path, recipe), family in sorted(section.items()):
+            if (path, recipe) not in plan:
+                yield f"ledger: {path} {recipe}: profile {profile} plans it no more"
+            elif family.digest != plan[path, recipe]:
+                yield f"ledger: {path} {recipe}: profile {profile} plans other cases"
+        for path, recipe in sorted(set(plan) - set(section)):
+            yield f"ledger: {path} {recipe}: planned by profile {profile}, and rule {rule} has no figures of it"
+    for line in floor.missing(floor.load().sections.get("ledger", {}), floor.of_ledger(held)):
+        yield f"ledger: missing that was there: {line} ({floor.UPDATE} --reason TEXT lowers the floor)"
 
 
 def read_run(file: FilePath) -> dict[str, Any]:

@@ -104,7 +104,8 @@ def review(asked: Asked, results: Sequence[Mapping[str, Any]], held: Ledger, run
     """Hold finished cases against the ledger. run_file: where `run.json` is, for the command that accepts it.
 
     A family is asked about when all the cases that its profile plans for it were run. It must then be in the
-    ledger, with the same cases, every figure of either side within FACTOR of the other's.
+    ledger, with the same cases, every figure of either side within FACTOR of the other's. A family of a path that was
+    run is missed when the ledger has it and the profile plans it no more.
     """
     median = families.median_slack(results)
     reason = incomparable(asked, held)
@@ -122,6 +123,8 @@ def review(asked: Asked, results: Sequence[Mapping[str, Any]], held: Ledger, run
             whole[key] = family
     beside = len(ran - set(plan))
     drifts = [drift for key, family in whole.items() for drift in ledger.compare(key, family, section.get(key))]
+    paths = {path for path, _ in ran}
+    drifts += [Drift(key, "", None, None, gone=True) for key in section if key[0] in paths and key not in plan]
     where = run_file or "DIR/run.json (run it with --out DIR)"
     accept = f"python -m validation ledger --accept {where} --reason TEXT"
     return Review(len(whole), len(ran) - beside - len(whole), beside, drifts, "", median, accept)

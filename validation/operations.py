@@ -12,7 +12,9 @@ import numpy as np
 from strata.executors.base import Executor, Kernel, Witness
 from strata.kernels import attention, decode_attention, prompt_attention
 from strata.kernels.paths import Path
+from validation.handed import handed
 from validation.pools import Inputs
+from validation.timed import timed
 
 
 class Outcome(Protocol):
@@ -38,6 +40,9 @@ class Operation:
     kernels: Callable[[Path, int], list[Kernel]] | None = None
     blocks: Callable[[int, int], int] | None = None
     prepare: Callable[[Executor, Path, Inputs], tuple[Callable[[], object], Any]] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run", handed(self.run))
 
 
 def tier_number(path: Path) -> int:
@@ -90,10 +95,9 @@ def device_milliseconds(
 
     None where the executor has no device clock, or the operation nothing to time.
     """
-    clock = getattr(executor, "time_launches", None)
-    if clock is None or operation.prepare is None:
+    made = timed(operation.prepare, executor, path, inputs, reps)
+    if made is None:
         return None
-    launch, out = operation.prepare(executor, path, inputs)
-    times = [float(time) for time in clock(launch, reps)]
-    same = np.array_equal(out.host().view(np.uint32), want.view(np.uint32))
+    times, out = made
+    same = np.array_equal(out.view(np.uint32), want.view(np.uint32))
     return {"milliseconds": times, "median": median(times), "timed_output_is_the_checked_one": same}

@@ -16,6 +16,7 @@ from validation import judge, pack_values, planes
 from validation.bounds import kv_pack as bounds
 from validation.cases import Case
 from validation.findings import Findings
+from validation.handed import handed
 from validation.pools import page_table, place
 from validation.recipes import find
 from validation.reference import kv_pack as reference
@@ -29,11 +30,15 @@ _PLANES = ("k", "v", "k_scale", "v_scale")
 
 @dataclass(frozen=True)
 class Packing:
-    """The packing kernels under test: a whole pool, rows appended to one, the rotation alone."""
+    """The packing kernels under test: a whole pool, rows appended to one, the rotation alone. Each is handed copies."""
 
     pack: Callable[..., Packed] = kv_pack.pack
     append: Callable[..., Packed] = kv_pack.append
     hadamard: Callable[[Executor, np.ndarray], np.ndarray] = kv_pack.hadamard
+
+    def __post_init__(self) -> None:
+        for name in ("pack", "append", "hadamard"):
+            object.__setattr__(self, name, handed(getattr(self, name)))
 
 
 def run(case: Case, path: Path, executor: Executor, settings: Settings, packing: Packing | None = None) -> Findings:
@@ -80,7 +85,8 @@ def pack(
     executor: Executor, mode: str, k: np.ndarray, v: np.ndarray, page_size: int, table: np.ndarray, pages: int
 ) -> Pool:
     """The pool that the kernel under test makes of float32 k and v [cells, kv, 256], not rotated."""
-    return kv_pack.pack(executor, mode, k, v, page_size=page_size, table=table, pages=pages).pool
+    made: Packed = Packing().pack(executor, mode, k, v, page_size=page_size, table=table, pages=pages)
+    return made.pool
 
 
 def _in_parts(case: Case, kernels: Packing, executor: Executor, empty: Pool, k: np.ndarray, v: np.ndarray) -> Packed:

@@ -18,6 +18,7 @@ def draw(recipe: str, stream: Stream, cells: int, heads: int) -> np.ndarray:
     shape = (cells, heads, HEAD_DIM)
     makers = {
         "pack_bell": lambda: stream.normals(shape),
+        "pack_far": lambda: stream.normals(shape),
         "pack_decades": lambda: _decades(stream, shape),
         "pack_ties": lambda: _ties(stream, shape),
         "pack_halfway": lambda: _halfway(stream, shape),

@@ -7,7 +7,7 @@ import platform
 import shlex
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +23,7 @@ from validation.captured_case import load as load_capture
 from validation.cases import Case
 from validation.controls import proof
 from validation.controls.control import Answer
+from validation.executor_options import refuse_idle
 from validation.experts.case import parse
 from validation.ledger import Ledger
 from validation.ledger_review import Asked, Review, review
@@ -228,10 +229,9 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     if options.capture:  # whatever uses it: no case can make up for a capture that does not fit
         load_capture(options.capture)
     entries = plan_entries(options, paths)
-    file = RunFile(options.out) if options.out else None
-    stations = Stations(options.executor, options.rule, options.target, options.flavor, options.schedule_seed)
-    if stations.lanes and options.target:
-        raise StrataError(f"--target is {options.target}, an image for a card; expected none where lanes run")
+    rule = options.rule or DEFAULT_RULE
+    stations = Stations(options.executor, rule, options.target, options.flavor, options.schedule_seed)
+    refuse_idle(options, stations.lanes)
     if options.record is None:
         jobs = profiles.plan(paths, entries, stations.lanes)
     else:
@@ -240,7 +240,17 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     rerun = rerun_options(options, settings.predict, stations.lanes)
     sized = options.context is not None or options.case is not None
     asked = Asked(None if sized else options.profile, options.seed, ledger.rule_name(stations.first))
-    record = Run(words, jobs, stations, settings, file, asked, ledger.load(), proof.flat(proof.prove()))
+    with closing(RunFile(options.out)) if options.out else nullcontext() as file:
+        record = Run(words, jobs, stations, settings, file, asked, ledger.load(), proof.flat(proof.prove()))
+        return _begin(options, paths, record, rerun, console)
+
+
+def _begin(
+    options: argparse.Namespace, paths: Sequence[Path], record: Run, rerun: Sequence[str], console: Console
+) -> int:
+    """Say what is run and run it, unless a control failed. Returns the exit status."""
+    if record.file is not None and record.file.replaces:
+        console.print(record.file.replaces, markup=False, soft_wrap=True)
     record.record("running")
     console.print(_heading(record), markup=False)
     if proof.failed(record.controls):
@@ -293,6 +303,8 @@ def _run(record: Run, rerun: Sequence[str], console: Console) -> int:
         try:
             said = record.recording.finish(record.results, record.passed, predicted)
         except StrataError as error:  # the cases are judged all the same, and in run.json
+            if record.passed:  # no verdict of failure: the record could not be made, of a full disk say
+                raise
             console.print(str(error), style="red", markup=False, soft_wrap=True)
             return FAILED
         console.print(said, markup=False, soft_wrap=True)

@@ -21,11 +21,14 @@ from validation.bounds import decode_attention as base_bounds
 from validation.bounds import prompt_attention as bounds
 from validation.bounds import reference as reference_bounds
 from validation.bounds.scores import score_error
-from validation.bounds.softmax import WIDENED, Terms, largest_error
+from validation.bounds.softmax import WIDENED, largest_error
 from validation.bounds.tensor_core import WIDEST
+from validation.operations import ATTENTION
 from validation.pools import Inputs
 from validation.predict import rule_on
 from validation.reference.prompt_attention import Reference, terms
+from validation.reference.terms import Terms
+from validation.unknown_operation import UnknownOperationError
 
 #: Threads beyond these wait for memory more than they compute; fewer cells than these take less than a thread's start.
 THREADS, FEW_CELLS = 8, 4096
@@ -69,7 +72,7 @@ def reference_bound(inputs: Inputs, reference: Reference) -> np.ndarray:
 def kernel_bound(path: Path, inputs: Inputs, reference: Reference, own: np.ndarray, executor: Executor) -> np.ndarray:
     """float64, the shape of reference.out: the largest error that `path` may have on `executor`.
 
-    own: `reference_bound` of the same inputs.
+    own: `reference_bound` of the same inputs. Raises UnknownOperationError for a path that is not of attention.
     """
     rule: Rule = getattr(executor, "rule", None) or RULES.get(rule_on(executor) or "", WIDEST)
 
@@ -79,8 +82,10 @@ def kernel_bound(path: Path, inputs: Inputs, reference: Reference, own: np.ndarr
         if path.operation == "prompt_attention":
             chunk = cells_per_chunk(path.mode, int(path.tier.removeprefix("sm")))
             rounding, scores = bounds.rounding(path, width, rule), score_error(of, bounds.PRODUCTS[path.tier], rule)
-        else:
+        elif path.operation == "decode_attention":
             rounding = base_bounds.rounding(width)
+        else:
+            raise UnknownOperationError(path, "bound", ATTENTION)
         largest = (np.abs(reference.out[row]) + own[row]).reshape(inputs.pool.n_head_kv, -1, HEAD_DIM)
         return largest_error(of, largest, rounding + reference_bounds.rounding(width), scores, chunk)
 

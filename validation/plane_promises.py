@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strata.kernels.pool import MODE_FORMATS, Pool
-from validation.planes import EXTREME_SCALES
+from validation.planes import EXTREME_SCALES, STAIR, STEP, along, slope
 from validation.recipes import Kind, Plane, Sign
 from validation.reference.kv_pack import INT8_GROUP, Q4_BYTES, q4_0_scales
 from validation.reference.prompt_attention import values
@@ -23,6 +23,8 @@ _TYPICAL = {"int8": 6, "q4_0": 1}
 _BIAS, _MANTISSA, _MAGNITUDE = 15, 10, 0x7FFF
 #: Scales of the published generator for INT8, in steps of 2**-14.
 _PUBLISHED = (82, 491)
+#: Cells from which on both stairs are among them.
+STAIRS_SEEN = 2 * STAIR
 _LARGEST, _SMALLEST_NORMAL = 65504.0, 2.0**-14
 
 
@@ -63,9 +65,11 @@ def broken(plane: Plane, of: Stored, captured: bool = False) -> Iterator[str]:
     if of.rows.shape[1] > 1 and np.array_equal(of.rows[:, 0], of.rows[:, 1]):
         yield f"KV heads of their own, {of.name} of heads 0 and 1 is the same"
     alike = bool((of.rows == of.rows[:1]).all())
-    if len(of.rows) > 1 and alike != (plane.kind is Kind.SAME):
+    if len(of.rows) > 1 and plane.kind is not Kind.SHINING and alike != (plane.kind is Kind.SAME):
         said = "cells of their own in {}, all rows are alike" if alike else "one row in {}, the rows differ"
         yield said.format(of.name)
+    if plane.levels or plane.slopes or plane.kind in (Kind.LADDER, Kind.SHINING, Kind.STAIRS):
+        yield from _sized(plane, of)
     if plane.kind is Kind.CLIMBING:
         yield from _climbing(of)
     elif plane.kind is Kind.OUTLIERS:
@@ -163,6 +167,41 @@ def _halves(plane: Plane, of: Stored) -> Iterator[str]:
         spread, wanted = float(groups.max() / groups.min()), 2.0 ** (0.75 * (high - low) / (1 << _MANTISSA)) / 4
         if spread < wanted:
             yield f"groups of {of.name} a factor of {wanted:.0f} apart, the largest is {spread:.1f} times the smallest"
+
+
+def _sized(plane: Plane, of: Stored) -> Iterator[str]:
+    """Levels of KV heads, steps of dims, and what goes along the cells, where the recipe has them: each within a factor
+    of 8, but for a SHINING cell, which is exact."""
+    largest = np.abs(of.values)
+    if len(largest) < SIGNS:
+        return
+    heads = largest.shape[1]
+    ends, steps = along(plane, len(largest), heads)[[0, -1]], slope(plane, heads)
+    for head in range(heads):
+        found = largest[:, head].max(axis=0).reshape(-1, STEP).max(axis=-1)
+        yield from _powers(f"steps of dims of {of.name} that grow alike", found, steps[head, ::STEP])
+        if plane.kind is Kind.LADDER:
+            found = largest[[0, -1], head].max(axis=-1)
+            yield from _powers(f"{of.name} on a ladder of cells", found, ends[:, head])
+        elif plane.kind is Kind.SHINING:
+            large, others = (0, slice(1, None)) if ends[0, head] else (-1, slice(None, -1))
+            if not (of.values[large, head] == 2 * of.values[others, head]).all():
+                yield f"one cell of {of.name} that is twice each other, head {head} has others"
+        elif plane.kind is Kind.STAIRS and len(largest) >= STAIRS_SEEN:
+            found = np.array([largest[:, head].max(), largest[:, head].max(axis=-1).min()])
+            yield from _powers(f"{of.name} on two stairs", found, np.array([plane.high, plane.low]))
+    if plane.levels:
+        due = np.resize(plane.levels, heads) + steps.max(axis=1)
+        yield from _powers(f"KV heads of {of.name} at levels of their own", largest.max(axis=(0, 2)), due)
+
+
+def _powers(what: str, found: np.ndarray, due: np.ndarray) -> Iterator[str]:
+    """Numbers that lie apart by powers of two, the first taken as it is."""
+    wanted = np.ldexp(float(found[0]), due - due[0])
+    wrong = ~((found >= wanted / 8) & (found <= wanted * 8))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        yield f"{what}, number {at} is {float(found[at]):g} instead of about {float(wanted[at]):g}"
 
 
 def _climbing(of: Stored) -> Iterator[str]:

@@ -13,6 +13,12 @@ from validation.reference.kv_pack import HEAD_DIM, INT8_GROUP, Q4_BLOCK, Q4_BYTE
 
 #: Dimensions under one scale. FP16 values are drawn in groups of 64 too, so that recipes mean the same.
 GROUP = {"fp16": INT8_GROUP, "int8": INT8_GROUP, "q4_0": Q4_BLOCK}
+#: Kinds that are drawn as float values and packed.
+PACKED = (Kind.BELL, Kind.OUTLIERS, Kind.SAME, Kind.CLIMBING, Kind.SHINING, Kind.LADDER, Kind.STAIRS)
+#: Dims of a step of `Plane.slopes`.
+STEP = Q4_BLOCK
+#: Cells of a step of STAIRS: two chunks, or one.
+STAIR = 64
 #: Exponent of the typical code: what is taken off a scale so that values of all formats are alike.
 _CODE_EXPONENT = {"fp16": 0, "int8": 6, "q4_0": 1}
 
@@ -44,8 +50,8 @@ class Cells:
 
 def draw(stream: Stream, plane: Plane, form: str, cells: int, heads: int) -> Cells:
     """The cells of one plane in a format: `fp16`, `int8` or `q4_0`."""
-    if plane.kind in (Kind.BELL, Kind.OUTLIERS, Kind.SAME, Kind.CLIMBING):
-        return pack(_floats(stream, plane.kind, cells, heads), form)
+    if plane.kind in PACKED:
+        return pack(_floats(stream, plane, cells, heads) * sizes(plane, cells, heads), form)
     groups = (cells, heads, HEAD_DIM // GROUP[form])
     if plane.kind is Kind.PUBLISHED and form != "q4_0":
         # FP16: K and V of deviation near 1; INT8: scales of 0.005..0.03. Q4_0 was published as SCALED.
@@ -97,15 +103,43 @@ def _coded(stream: Stream, form: str, scale: np.ndarray) -> Cells:
 
 
 def climb_signs(stream: Stream, heads: int) -> np.ndarray:
-    """float32 [kv, 256] of -1 and 1: the direction along which a CLIMBING K grows."""
+    """float32 [kv, 256] of -1 and 1: the direction along which a CLIMBING K grows, and a SHINING one points."""
     return (1 - 2 * stream.child("direction").below(2, (heads, HEAD_DIM))).astype(np.float32)
 
 
-def _floats(stream: Stream, kind: Kind, cells: int, heads: int) -> np.ndarray:
-    """float32 [cells, kv, 256] of the kinds that are packed."""
-    shape = (cells, heads, HEAD_DIM)
-    if kind is Kind.SAME:
+def slope(plane: Plane, heads: int) -> np.ndarray:
+    """int64 [kv, 256]: powers of two by which the steps of a plane's dims are larger; they add up to zero."""
+    slopes = np.resize(plane.slopes or (0,), heads)
+    steps = np.arange(HEAD_DIM) // STEP
+    return np.asarray(slopes[:, None] * steps - slopes[:, None] * steps[-1] // 2)
+
+
+def along(plane: Plane, cells: int, heads: int) -> np.ndarray:
+    """int64 [cells, kv]: powers of two that a LADDER, STAIRS or a SHINING cell has along the cells, 0 for others."""
+    place, turned = np.arange(cells), np.arange(heads) % 2 == 1
+    if plane.kind is Kind.LADDER:
+        steps = plane.low + place * (plane.high - plane.low) // max(cells - 1, 1)
+    elif plane.kind is Kind.SHINING:
+        steps = (place == 0).astype(np.int64)
+    else:
+        stairs = (plane.high, plane.low) if plane.kind is Kind.STAIRS else (0, 0)
+        return np.repeat(np.where(place // STAIR % 2, stairs[1], stairs[0])[:, None], heads, axis=1)
+    return np.where(turned, steps[::-1, None], steps[:, None])
+
+
+def sizes(plane: Plane, cells: int, heads: int) -> np.ndarray:
+    """float32, powers of two that go with [cells, kv, 256]: what levels, slopes and the place of a cell make of values."""
+    exponents = np.resize(plane.levels or (0,), heads)[:, None] + slope(plane, heads)
+    exponents = exponents + along(plane, cells, heads)[..., None]
+    return np.ldexp(np.float32(1), exponents.astype(np.int32))
+
+
+def _floats(stream: Stream, plane: Plane, cells: int, heads: int) -> np.ndarray:
+    """float32 [cells, kv, 256] of the kinds that are packed, before `sizes`."""
+    shape, kind = (cells, heads, HEAD_DIM), plane.kind
+    if kind in (Kind.SAME, Kind.SHINING):
         row = stream.child("values").normals((1, heads, HEAD_DIM))
+        row = np.abs(row) * climb_signs(stream, heads) if kind is Kind.SHINING else row
         return np.ascontiguousarray(np.broadcast_to(row, shape))
     values = stream.child("values").normals(shape)
     if kind is Kind.OUTLIERS:

@@ -36,6 +36,9 @@ EDGE_WIDTHS = tuple(
         | {tile * count + step for tile in TILES for count in (1, 2, 3, 4) for step in (-1, 0, 1)}
     )
 )
+#: One more than the blocks selected, which EDGE_WIDTHS has not, and widths past the widest row that is served: a kernel
+#: takes any width.
+BEYOND_WIDTHS = (selection.TOP_K + 1, selection.TOP + 1, selection.TOP + 2)
 
 
 @dataclass(frozen=True)
@@ -151,23 +154,49 @@ def select(case: Case, widths: Widths, table_size: int) -> tuple[np.ndarray, np.
     if widths is Widths.CAUSAL:
         wide = selection.causal_widths(case.context, case.queries, case.top)
         return selection.id_lists(stream, n_kv, wide, case.top, beyond), selection.step_records(n_kv, wide), wide
-    edges = [0]
+    edges, widest = [0], min(case.context, case.top)
     if widths is Widths.EDGES:
-        edges = [width for width in EDGE_WIDTHS if width <= min(case.context, case.top)]
+        edges = [width for width in EDGE_WIDTHS if width <= widest]
+        n_kv[:] = case.context
+    if widths is Widths.BEYOND:
+        edges = beyond_widths(case)
         n_kv[:] = case.context
     wide = np.array([edges[query % len(edges)] for query in range(case.queries)], dtype=np.int64)
     ids = selection.spread_lists(stream, case.context, wide, beyond)
     return ids, selection.step_records(n_kv, wide), wide
 
 
+def q_sizes(recipe: Recipe, case: Case) -> np.ndarray:
+    """float64 [n_q, n_head]: the deviation of each head's q before `loud` and `spike`; on a ladder 1, 1.25, 1.5 or 1.75
+    times a power of two."""
+    if not recipe.q.ladders:
+        return np.full((case.queries, case.n_head), 2.0**recipe.q.exponent)
+    first, last = np.resize(recipe.q.ladders, (case.n_head_kv, 2)).T[..., None] * 4
+    rows = max(case.queries * case.group - 1, 1)
+    quarters = first + np.arange(case.queries * case.group) * (last - first) // rows  # [kv, rows]
+    steps = quarters.reshape(-1, case.queries, case.group).swapaxes(0, 1).reshape(case.queries, -1)
+    return np.asarray(np.ldexp((4 + steps % 4) / 4, steps // 4))
+
+
+def beyond_widths(case: Case) -> list[int]:
+    """The widths of BEYOND that a case has cells for, or its widest one."""
+    widest = min(case.context, case.top)
+    return [width for width in BEYOND_WIDTHS if width <= widest] or [widest]
+
+
 def queries(case: Case, recipe: Recipe, keys: Cells, ids: np.ndarray, widths: np.ndarray) -> np.ndarray:
     """float32 [n_q, n_head, 256]: q of a case."""
     stream = case.stream("q")
     shape = (case.queries, case.n_head, HEAD_DIM)
-    q = stream.normals(shape, recipe.q.exponent)
-    if recipe.q.aim is Aim.CLIMB:
-        direction = planes.climb_signs(case.stream("k"), case.n_head_kv).repeat(case.group, axis=0)
-        q = np.abs(q) * direction
+    q = stream.normals(shape, 0 if recipe.q.ladders else recipe.q.exponent)
+    if recipe.q.ladders:
+        slope = planes.slope(recipe.k, case.n_head_kv).repeat(case.group, axis=0)
+        q = np.ldexp(q * q_sizes(recipe, case)[..., None], -slope).astype(np.float32)  # rounded once
+    if recipe.q.aim in (Aim.CLIMB, Aim.TURNS):
+        direction = planes.climb_signs(case.stream("k"), case.n_head_kv)
+        if recipe.q.aim is Aim.TURNS:
+            direction[1::2] *= -1
+        q = np.abs(q) * direction.repeat(case.group, axis=0)
     if recipe.q.aim in (Aim.CELL, Aim.SINK):
         towards = 1 if recipe.q.aim is Aim.CELL else -1
         head = np.arange(case.n_head) // case.group

@@ -18,6 +18,7 @@ from validation.operations import ATTENTION
 from validation.predict import DEFAULT_RULE
 from validation.runner import Job, Station
 from validation.stations import Stations
+from validation.unknown_operation import UnknownOperationError
 
 
 def kernels_of(job: Job) -> Iterator[Kernel]:
@@ -35,6 +36,8 @@ def _of_path(path: Path, case: AnyCase) -> Iterator[Kernel]:
     elif path.operation in ATTENTION and isinstance(case, Case):
         made = ATTENTION[path.operation].kernels
         yield from made(path, case.group) if made else ()
+    elif path.operation != "kv_pack":
+        raise UnknownOperationError(path, "kernel", (*AROUND, *EXPERT_OPERATIONS, *ATTENTION, "kv_pack"))
 
 
 class Prebuild:

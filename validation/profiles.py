@@ -9,12 +9,12 @@ from strata.executors.base import StrataError
 from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS
-from validation import kinds
+from validation import editions, kinds
 from validation.cases import Case
 from validation.experts import plan as expert_plan
 from validation.experts import required as expert_required
 from validation.experts.case import AnyCase, ExpertCase
-from validation.pools import EDGE_WIDTHS
+from validation.pools import BEYOND_WIDTHS, EDGE_WIDTHS
 from validation.recipes import of_operation
 from validation.runner import Job
 
@@ -34,6 +34,8 @@ _SMALL = (211, 3)
 _WIDE = (2301, 23)
 #: Past two chunks of each path, ragged: the law recipe runs a path nine times more and is planned at this size alone.
 LAWS = (143, 3)
+#: Cells and queries of a case of far addresses.
+FAR = (97, 2)
 #: Queries that the baseline takes as two batches, the second one not full.
 _BATCHES = BATCH + 3
 #: Page size and KV heads of a pool whose cells lie past row 65,536: row numbers need more than 16 bits.
@@ -45,12 +47,18 @@ _CAPTURED_QUERIES = {"quick": 48, "standard": 256, "full": 1 << 20}
 @dataclass(frozen=True)
 class Entry:
     """A case of a profile. modes, operations: those it is run in, None for all that take it; flavor: build on lanes,
-    None by size."""
+    None by size; edition: of the plans, from which on it is one, or the later one of its recipe."""
 
     case: AnyCase
     modes: tuple[str, ...] | None = None
     flavor: str | None = None
     operations: tuple[str, ...] | None = None
+    edition: int = 1
+
+    @property
+    def since(self) -> int:
+        """The first edition that plans it."""
+        return max(self.edition, kinds.find(self.case.recipe).edition)
 
     def takes(self, path: Path) -> bool:
         """Whether the case is one of a path's."""
@@ -62,9 +70,14 @@ def _small(recipe: str, seed: int, page_size: int, queries: int = _SMALL[1]) -> 
     return Case(recipe, seed, _SMALL[0], queries, page_size)
 
 
+def _beyond(seed: int, cells: int, queries: int) -> Case:
+    """A case of widths up to so many cells, on one KV head."""
+    return Case("width_beyond", seed, cells, queries, 16, 1, top=cells)
+
+
 def _attention_names() -> list[str]:
     """Synthetic attention recipes that are run at any size."""
-    return [r.name for r in of_operation("prompt_attention") if r.name != "captured" and not r.laws]
+    return [r.name for r in of_operation("prompt_attention") if r.any_size]
 
 
 def _law_cases(seed: int) -> list[Case]:
@@ -90,6 +103,9 @@ def quick(seed: int) -> list[Entry]:
         Entry(wide, ("q4_0",)),
         Entry(edges, flavor="fast"),
         Entry(replace(_small("signed_decades", seed, _LARGE_POOL[0], 1), n_head_kv=_LARGE_POOL[1]), ("q4_0",)),
+        Entry(_beyond(seed, BEYOND_WIDTHS[0], 1), flavor="fast", operations=("prompt_attention",)),
+        Entry(_beyond(seed, BEYOND_WIDTHS[-1], len(BEYOND_WIDTHS)), ("q4_0",), "fast", ("prompt_attention",)),
+        Entry(Case("far", seed, *FAR), flavor="checked"),
     ]
 
 
@@ -127,15 +143,20 @@ def required(seed: int) -> list[Entry]:
 def pack_entries(seed: int, profile: str) -> list[Entry]:
     """Cases of kv_pack: every recipe in every page size, longer ones outside the quick profile."""
     cells = 259 if profile == "quick" else 1031
-    names = [recipe.name for recipe in of_operation("kv_pack")]
+    names = [recipe.name for recipe in of_operation("kv_pack") if not recipe.far]
     cases = [Case(name, seed, cells, 0, page_size, group=1) for name in names for page_size in PAGE_SIZES]
     page_size, heads = _LARGE_POOL
     large = Case("pack_bell", seed, 67, 0, page_size, heads, group=1)
-    return [*(Entry(case) for case in cases), Entry(large, ("q4_0",))]
+    far = [Case("pack_far", seed, FAR[0], 0, page, 2, group=1) for page in (PAGE_SIZES[0], PAGE_SIZES[-1])]
+    return [*(Entry(case) for case in cases), Entry(large, ("q4_0",)), *(Entry(case) for case in far)]
 
 
-def entries(seed: int, profile: str, paths: Sequence[Path]) -> list[Entry]:
-    """The cases that a profile has for some paths, by the kinds of data that they take."""
+def entries(seed: int, profile: str, paths: Sequence[Path], edition: int = editions.NEWEST) -> list[Entry]:
+    """The cases that an edition of a profile has for some paths, by the kinds of data that they take.
+
+    Those of an earlier edition come first, in the order that they had in it. Raises StrataError for an unknown one.
+    """
+    newest = editions.find(edition).number
     found = {kinds.of_path(path) for path in paths}
     planned: list[Entry] = []
     if "prompt_attention" in found:
@@ -145,7 +166,7 @@ def entries(seed: int, profile: str, paths: Sequence[Path]) -> list[Entry]:
     for kind in kinds.ROUTED:
         if kind in found:
             planned += [Entry(*one) for one in expert_plan.LISTS[kind](seed, profile)]
-    return planned
+    return sorted((one for one in planned if one.since <= newest), key=lambda one: one.since)
 
 
 def captured(seed: int, layers: Sequence[int], tokens: int, heads: tuple[int, int], profile: str) -> list[Entry]:
@@ -190,14 +211,16 @@ def plan(paths: Sequence[Path], entries: Sequence[Entry], lanes: bool) -> list[J
     return jobs
 
 
-def record_plan(paths: Sequence[Path], profile: str, seed: int, lanes: bool = False) -> list[Job]:
+def record_plan(
+    paths: Sequence[Path], profile: str, seed: int, lanes: bool = False, edition: int = editions.NEWEST
+) -> list[Job]:
     """The jobs of a record: those of its profile and the required sizes, each case once on a path.
 
     A profile may plan a case twice on lanes, in two builds; the first stands for both. Which cases there are, and
     their order, does not depend on `lanes`.
     """
     found: dict[tuple[str, str], Job] = {}
-    for job in plan(paths, entries(seed, profile, paths) + required(seed), lanes):
+    for job in plan(paths, entries(seed, profile, paths, edition) + required(seed), lanes):
         found.setdefault((job.path.name, job.case.text()), job)
     return list(found.values())
 

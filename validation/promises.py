@@ -15,10 +15,10 @@ import numpy as np
 from strata.kernels.decode_attention import CELLS as DECODE_CELLS
 from strata.kernels.pool import HEAD_DIM, Pool
 from strata.kernels.prompt_attention import cells_per_chunk
-from validation import plane_promises
+from validation import plane_promises, planes, pools
 from validation.cases import Case
 from validation.plane_promises import DRAWS, SIGNS
-from validation.pools import ABSENT_CELLS, EDGE_WIDTHS, POISON_CODE, POISON_HALF, Inputs
+from validation.pools import ABSENT_CELLS, EDGE_WIDTHS, POISON_CODE, POISON_HALF, Inputs, beyond_widths
 from validation.recipes import Aim, Kind, Pages, Recipe, Widths, find
 from validation.reference.kv_pack import Q4_BYTES
 from validation.reference.prompt_attention import values
@@ -159,6 +159,10 @@ def _lists(recipe: Recipe, case: Case, mode: str, inputs: Inputs) -> Iterator[st
         sparse = np.flatnonzero(seen > case.top)
         if len(sparse) and bool((ids[sparse[-1], : case.top] == np.arange(case.top)).all()):
             yield "a selection of the older cells, the first ones are taken"
+    elif recipe.widths is Widths.BEYOND:
+        due = np.resize(beyond_widths(case), case.queries)
+        if not np.array_equal(widths, due):
+            yield f"widths {due.tolist()}, they are {widths.tolist()}"
     else:
         yield from _edges(case, mode, widths)
 
@@ -187,6 +191,9 @@ def _queries(recipe: Recipe, case: Case, inputs: Inputs) -> Iterator[str]:
     if (q.any(axis=-1) == zero).any():
         yield f"{int(zero.sum())} rows of q that are zero, {int((~q.any(axis=-1)).sum())} are"
     yield from plane_promises.both_signs("q", q[q != 0])
+    if of.ladders:
+        yield from _ladders(recipe, case, inputs)
+        return
     # The largest of HEAD_DIM bell-shaped numbers is 1 to 3 deviations.
     for rows, exponent in ((q[~zero & ~loud], of.exponent), (q[~zero & loud], of.exponent + of.loud)):
         sizes = np.sort(np.abs(rows), axis=-1)
@@ -201,9 +208,32 @@ def _queries(recipe: Recipe, case: Case, inputs: Inputs) -> Iterator[str]:
     rows = q[~zero & ~loud]
     if len(rows) > 1 and (rows == rows[:1]).all():
         yield "queries of their own, all are alike"
+    if of.aim is Aim.CLIMB:
+        yield from _rising(recipe, inputs)
+
+
+def _ladders(recipe: Recipe, case: Case, inputs: Inputs) -> Iterator[str]:
+    """Heads of q at the steps of their ladders, once what makes up for a slope of K is taken off."""
+    level = np.ldexp(inputs.q.astype(np.float64), planes.slope(recipe.k, case.n_head_kv).repeat(case.group, axis=0))
+    largest = np.abs(level).max(axis=-1)
+    due = pools.q_sizes(recipe, case)
+    # Rounding to a subnormal may take a step from either end.
+    wrong = ~((largest >= due / 2) & (largest <= 4 * due))
+    if wrong.any():
+        at = tuple(np.argwhere(wrong)[0])
+        yield f"q near {due[at]:g} in one head, the largest is {largest[at]:g}"
+    if recipe.q.aim is Aim.TURNS:
+        yield from _rising(recipe, inputs)
+
+
+def _rising(recipe: Recipe, inputs: Inputs) -> Iterator[str]:
+    """Scores of the last query over a CLIMBING K; with TURNS those of every second KV head fall."""
     last = int(inputs.widths[-1]) - 1
-    if of.aim is Aim.CLIMB and recipe.k.kind is Kind.CLIMBING and last >= SIGNS:
-        k, _ = values(inputs.pool, inputs.ids[-1, [0, last]].astype(np.int64))
-        scores = np.einsum("hgd,chd->chg", q[-1].astype(np.float64).reshape(k.shape[1], -1, HEAD_DIM), k)
-        if not (scores[1] > scores[0]).all():
-            yield "scores that rise along the cells, some fall"
+    if recipe.k.kind is not Kind.CLIMBING or last < SIGNS:
+        return
+    k, _ = values(inputs.pool, inputs.ids[-1, [0, last]].astype(np.int64))
+    scores = np.einsum("hgd,chd->chg", inputs.q[-1].astype(np.float64).reshape(k.shape[1], -1, HEAD_DIM), k)
+    rises = scores[1] > scores[0]
+    falls = np.arange(len(rises)) % 2 == 1 if recipe.q.aim is Aim.TURNS else np.zeros(len(rises), dtype=bool)
+    if (rises == falls[:, None]).any():
+        yield "scores that rise along the cells, some fall"

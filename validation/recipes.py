@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import Enum
 
+from strata.arguments import shown
 from strata.executors.base import StrataError
+from strata.nearest import hint
 
 
 class Sign(Enum):
@@ -27,16 +29,24 @@ class Kind(Enum):
     OUTLIERS = "outliers"  # float values, then packed: outlier channels and outlier cells
     SAME = "same"  # float values, then packed: one row repeated for all cells
     CLIMBING = "climbing"  # float values, then packed: later cells larger along one sign vector
+    SHINING = "shining"  # float values, then packed: one row for all cells, twice that for the first or the last one
+    LADDER = "ladder"  # float values, then packed: sizes rise from 2**low to 2**high along the cells, or fall so
+    STAIRS = "stairs"  # float values, then packed: sizes of 2**high and 2**low in turn, 64 cells each
 
 
 @dataclass(frozen=True)
 class Plane:
-    """K or V. low, high: powers of two between which the magnitudes of SCALED values lie."""
+    """K or V. low, high: powers of two between which the magnitudes of SCALED, LADDER and STAIRS values lie. LADDER
+    rises along the cells in KV heads 0, 2, 4 ... and falls in the others; SHINING has its large cell first in the
+    former, last in the latter. For packed kinds, KV heads taking turns: levels: a power of two of all values; slopes:
+    powers of two from one step of 32 dims to the next."""
 
     kind: Kind = Kind.SCALED
     sign: Sign = Sign.RANDOM
     low: int = -6
     high: int = 1
+    levels: tuple[int, ...] = ()
+    slopes: tuple[int, ...] = ()
 
 
 class Aim(Enum):
@@ -44,7 +54,8 @@ class Aim(Enum):
 
     NOTHING = "nothing"
     CELL = "cell"  # each query head follows the signs of one cell of its list
-    CLIMB = "climb"  # along the sign vector of a CLIMBING K, which all heads of a KV head have in common
+    CLIMB = "climb"  # along the sign vector of a CLIMBING or SHINING K, which all heads of a KV head have in common
+    TURNS = "turns"  # like CLIMB in KV heads 0, 2, 4 ..., against it in the others, whose scores fall
     SINK = "sink"  # against the signs of one cell of its list: its score is far below zero
 
 
@@ -52,13 +63,15 @@ class Aim(Enum):
 class Query:
     """q of deviation 2**exponent. loud: one head of each KV head is 2**loud times larger;
     spike: one element of each head, at a place of its own, is 2**spike times larger; zero_rows: query 0
-    and head 1 of every query are exactly zero."""
+    and head 1 of every query are exactly zero; ladders, KV heads taking turns: in place of `exponent` its first and
+    last value, between which the heads of all queries of a KV head lie at even steps of quarters, head after head."""
 
     exponent: int = 1
     aim: Aim = Aim.NOTHING
     loud: int = 0
     spike: int = 0
     zero_rows: bool = False
+    ladders: tuple[tuple[int, int], ...] = ()
 
 
 class Pages(Enum):
@@ -77,12 +90,15 @@ class Widths(Enum):
 
     CAUSAL = "causal"
     EDGES = "edges"  # the edges of the kernels' tiles, one after another
+    BEYOND = "beyond"  # one more than the blocks selected hold, and past the widest row that is served
     ZERO = "zero"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way of making data. operation: what it is for; laws: whether every law of `laws.py` must hold on it."""
+    """One way of making data. operation: what it is for; laws: whether every law of `laws.py` must hold on it;
+    edition: of the plans, from which on it is planned. One of a later edition stands behind all earlier ones;
+    far: whether lanes are asked the checks of `validation.magnitude` besides."""
 
     name: str
     motivation: str
@@ -93,6 +109,13 @@ class Recipe:
     widths: Widths = Widths.CAUSAL
     operation: str = "prompt_attention"
     laws: bool = False
+    edition: int = 1
+    far: bool = False
+
+    @property
+    def any_size(self) -> bool:
+        """Whether every profile has it at its own sizes."""
+        return not (self.laws or self.far or self.widths is Widths.BEYOND or self.name == "captured")
 
 
 _ATTENTION = (
@@ -229,6 +252,60 @@ _ATTENTION = (
         "captured",
         "q, K and V of a real model after rope (--capture FILE): outlier channels no generator here would draw.",
     ),
+    # Each sweeps a scale over its whole range, so that every intermediate crosses each threshold it might be asked for.
+    Recipe(
+        "q_ladder",
+        "q over the whole range of a float, a step a head, over a K of subnormal scales that rises and one near the "
+        "largest that falls, V of small and of large scales: spreads of scores, and so rises of the maximum and "
+        "arguments of exp2, go from 2**-20 to 2**16 and, falling, from nothing to 2**120. A rescale or exponential cut "
+        "short near zero, a limit of scores and a finite stand-in for minus infinity show.",
+        k=Plane(Kind.CLIMBING, levels=(-12, 12)),
+        v=Plane(Kind.CLIMBING, levels=(-8, 10)),
+        q=Query(aim=Aim.TURNS, ladders=((-12, 24), (-140, 100))),
+        edition=2,
+    ),
+    Recipe(
+        "v_ladder",
+        "All cells weigh the same beside one, first or last, that outweighs each of them by 2**0.5 to 2**60 and has the "
+        "smallest V: hundreds of tiny weights decide the output. A weight that is flushed, left out of a sum or kept "
+        "from falling, a sum that a large rise of the maximum drops, and a low half of p that is lost show.",
+        k=Plane(Kind.SHINING),
+        v=Plane(Kind.LADDER, low=-4, high=6),
+        q=Query(aim=Aim.CLIMB, ladders=((-5, 2), (-5, 2))),
+        edition=2,
+    ),
+    Recipe(
+        "k_ladder",
+        "K grows by 2 or 4 powers of two every 32 dims, up to 2**14, and q falls as fast, so that all dims count alike: "
+        "elements of q go down to 2**-28 of their head's largest, where the low half of the split is subnormal, then "
+        "gone, and the high one subnormal. The unit of V falls and rises by 2**24 from chunk to chunk.",
+        k=Plane(Kind.BELL, slopes=(2, 4)),
+        v=Plane(Kind.STAIRS, low=-12, high=12),
+        q=Query(ladders=((-8, 4), (-14, -4))),
+        edition=2,
+    ),
+    Recipe(
+        "sunken_ladder",
+        "Equal scores from -3 to -30,000 beside masked cells, under a K of ordinary size and one near the largest: in "
+        "units of q and of the raised q they lie below every finite number that might stand for minus infinity.",
+        k=Plane(Kind.SAME, levels=(0, 13)),
+        v=Plane(Kind.BELL),
+        q=Query(aim=Aim.SINK, ladders=((-1, 12), (-14, -1))),
+        pages=Pages.ABSENT,
+        edition=2,
+    ),
+    Recipe(
+        "width_beyond",
+        "A width of 2,049, and some past the widest row that is served: nothing stops at the cells of 512 blocks.",
+        widths=Widths.BEYOND,
+        edition=2,
+    ),
+    Recipe(
+        "far",
+        "On lanes also a pool's last rows of 2**31 and the last queries of 2**29: 64 bits of offset, carries included.",
+        edition=2,
+        far=True,
+    ),
 )
 
 _PACK = (
@@ -261,17 +338,29 @@ _PACK = (
         pages=Pages.ABSENT,
         operation="kv_pack",
     ),
+    Recipe(
+        "pack_far",
+        "On lanes the last rows of 2**31 as well, packed at the end of such a pool: offsets have 64 bits.",
+        operation="kv_pack",
+        edition=2,
+        far=True,
+    ),
 )
 
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (*_ATTENTION, *_PACK)}
 
 
+def unknown(name: str, known: Iterable[str]) -> StrataError:
+    """Of a name that no recipe has; it names the nearest one, if one is near, and the command that lists all."""
+    said = hint(name, known, "see `python -m validation recipes`")
+    return StrataError(f"no recipe is called {shown(name)}; {said}")
+
+
 def find(name: str) -> Recipe:
-    """The recipe of a name. Raises StrataError naming the nearest one."""
+    """The recipe of a name. Raises StrataError as `unknown` has it."""
     if name in RECIPES:
         return RECIPES[name]
-    near = get_close_matches(name, RECIPES, n=1, cutoff=0.0)[0]
-    raise StrataError(f"no recipe is called {name!r}; the nearest is {near!r} (see `python -m validation recipes`)")
+    raise unknown(name, RECIPES)
 
 
 def of_operation(operation: str) -> list[Recipe]:

@@ -14,11 +14,12 @@ from typing import Any
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
 from strata.kernels.paths import AROUND, Path
 from strata.unforeseen import unforeseen
-from validation import around_case, attention_case, expert_case, pack_case
+from validation import around_case, attention_case, expert_case, magnitude, pack_case
 from validation.attention_case import Memo
 from validation.experts.case import AnyCase, ExpertCase
 from validation.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
 from validation.findings import Findings
+from validation.handed import InputsChangedError
 from validation.operations import ATTENTION, Operation
 from validation.report.run_file import plain
 from validation.settings import Settings
@@ -63,22 +64,19 @@ def run_case(
     A kernel that faults or cannot be built, a case too large for memory, and an exception that nobody foresaw give
     NOT_RUN with the reason: it fails, and the run goes on.
     """
-    found = Findings()
-    try:
+
+    def run() -> Findings:
         if isinstance(case, ExpertCase):
             found = _routed(case, path, executor, settings, memo or Memo())
         elif path.operation == "kv_pack":
             found = pack_case.run(case, path, executor, settings)
         else:
             found = attention_case.run(case, path, executor, settings, memo or Memo(), operations)
-    except ExecutorUnavailable:  # no case can run: an unwritable cache, a compiler that is gone
-        raise
-    except StrataError as error:
-        found.checks.append(Check("run", Verdict.NOT_RUN, str(error)))
-    except MemoryError as error:  # of the host or, by CuPy, of a card
-        found.checks.append(Check("run", Verdict.NOT_RUN, f"too little memory for this case: {error}"))
-    except Exception as error:  # a fault of the harness, or of what it stands on: the other cases are none the worse
-        found.checks.append(Check("run", Verdict.NOT_RUN, unforeseen(error)))
+        if magnitude.asks(case, executor):
+            found.checks += magnitude.checks(case, path, executor)
+        return found
+
+    found = answered(run)
     verdict = settle(found.checks)
     command = rerun_command(case, path, settings)
     result = {
@@ -97,6 +95,24 @@ def run_case(
         "seconds": found.seconds,
     }
     return dict(plain(result))
+
+
+def answered(run: Callable[[], Findings]) -> Findings:
+    """What a case came to, with what it raised as its one check: a run that changed its inputs EXCEEDS, one that could
+    not run is NOT_RUN. Raises ExecutorUnavailable where no case can run."""
+    try:
+        return run()
+    except ExecutorUnavailable:  # an unwritable cache, a compiler that is gone
+        raise
+    except InputsChangedError as error:
+        check = Check("inputs", Verdict.EXCEEDS, str(error))
+    except StrataError as error:
+        check = Check("run", Verdict.NOT_RUN, str(error))
+    except MemoryError as error:  # of the host or, by CuPy, of a card
+        check = Check("run", Verdict.NOT_RUN, f"too little memory for this case: {error}")
+    except Exception as error:  # a fault of the harness, or of what it stands on: the other cases are none the worse
+        check = Check("run", Verdict.NOT_RUN, unforeseen(error))
+    return Findings([check])
 
 
 def _routed(case: ExpertCase, path: Path, executor: Executor, settings: Settings, memo: Memo) -> Findings:

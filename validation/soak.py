@@ -11,15 +11,15 @@ import argparse
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path as FilePath
 
 from rich.console import Console
 
+from strata.arguments import MOST_JOBS, file, whole
 from strata.executors.base import Executor, Kernel, StrataError
 from strata.executors.lanes import LanesExecutor
 from validation import soak_plan, unfinished
@@ -37,6 +37,8 @@ from validation.workers import workers
 SCHEMA = "strata-soak/1"
 NAME = "soak.json"
 PASSED, FAILED = 0, 1
+#: Runs whose kernels are compiled beforehand; those of later ones are nearly all among them.
+PREBUILT = 10_000
 #: Runs handed to a process at once, and how many such parts wait for each process.
 PART = 4
 AHEAD = 4
@@ -97,13 +99,17 @@ def _part(indices: Sequence[int]) -> list[Finished]:
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of `python -m validation soak`."""
-    command.add_argument("--runs", type=int, default=1000, metavar="N", help="how many runs (default: %(default)s)")
-    command.add_argument("--start", type=int, default=0, metavar="I", help="index of the first (default: %(default)s)")
-    command.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all runs (default: %(default)s)")
+    command.add_argument(
+        "--runs", type=whole(1), default=1000, metavar="N", help="how many runs (default: %(default)s)"
+    )
+    command.add_argument(
+        "--start", type=whole(), default=0, metavar="I", help="index of the first (default: %(default)s)"
+    )
+    command.add_argument("--seed", type=whole(), default=1, metavar="N", help="seed of all runs (default: %(default)s)")
     command.add_argument("--paths", default="*", metavar="GLOB", help="paths (default: all)")
     command.add_argument("--rule", default=DEFAULT_RULE, help="tensor-core rule of lanes (default: %(default)s)")
-    command.add_argument("--jobs", type=int, metavar="N", help="processes (default: one a core)")
-    command.add_argument("--out", type=FilePath, metavar="DIR", help=f"write {NAME} there")
+    command.add_argument("--jobs", type=whole(1, MOST_JOBS), metavar="N", help="processes (default: one a core)")
+    command.add_argument("--out", type=file, metavar="DIR", help=f"write {NAME} there")
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -112,17 +118,18 @@ def run(options: argparse.Namespace, console: Console) -> int:
     Raises StrataError when it cannot run, or cannot go on; what is finished is kept and reported all the same.
     """
     jobs = (os.cpu_count() or 1) if options.jobs is None else options.jobs
-    if options.runs < 1 or options.start < 0 or options.seed < 0 or jobs < 1:
-        raise StrataError(
-            f"--runs {options.runs}, --start {options.start}, --seed {options.seed}, --jobs {jobs}: "
-            "expected at least 1, 0, 0 and 1"
-        )
     try:
         soak_plan.cycle(options.paths)
     except ValueError as error:
         raise StrataError(str(error)) from error
     plan = Plan(options.seed, options.rule, options.paths)
-    file = RunFile(options.out, NAME) if options.out else None
+    with closing(RunFile(options.out, NAME)) if options.out else nullcontext() as file:
+        if file is not None and file.replaces:
+            console.print(file.replaces, markup=False, soft_wrap=True)
+        return _soak(options, plan, jobs, file, console)
+
+
+def _soak(options: argparse.Namespace, plan: Plan, jobs: int, file: RunFile | None, console: Console) -> int:
     indices = range(options.start, options.start + options.runs)
     console.print(
         f"{options.runs} runs from {options.start} of {options.paths}, seed {options.seed}, rule {options.rule}, "
@@ -133,7 +140,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     tally = kept.tally
     try:
         began = time.perf_counter()
-        built = _prebuild(indices, plan, jobs)
+        built = _prebuild(indices[:PREBUILT], plan, jobs)
         console.print(f"{built} kernels are built, {time.perf_counter() - began:.0f} s")
         kept.began = time.perf_counter()
         with Reporter(console, options.runs) as reporter:
@@ -219,13 +226,13 @@ def _all(indices: Sequence[int], plan: Plan, jobs: int) -> Iterator[Finished]:
         worker = Worker(plan)
         yield from map(worker.run, indices)
         return
-    parts = [indices[first : first + PART] for first in range(0, len(indices), PART)]
+    parts = (indices[first : first + PART] for first in range(0, len(indices), PART))
     with workers(jobs, _start, plan) as pool:
         yield from _in_order(parts, jobs * AHEAD, lambda part: pool.submit(_part, part))
 
 
 def _in_order(
-    parts: Sequence[Sequence[int]], ahead: int, submit: Callable[[Sequence[int]], Future[list[Finished]]]
+    parts: Iterable[Sequence[int]], ahead: int, submit: Callable[[Sequence[int]], Future[list[Finished]]]
 ) -> Iterator[Finished]:
     waiting: deque[tuple[Sequence[int], Future[list[Finished]]]] = deque()
     left = iter(parts)

@@ -20,6 +20,7 @@ from pathlib import Path as FilePath
 from rich.console import Console
 from rich.table import Table
 
+from strata.arguments import whole
 from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, StrataError
 from strata.executors.cuda.images import build
 from strata.executors.cuda.nvrtc import Nvrtc, load_nvrtc
@@ -31,6 +32,7 @@ from validation.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
 from validation.operations import ATTENTION
 from validation.pack_case import ROTATED
 from validation.report.progress import Reporter
+from validation.unknown_operation import UnknownOperationError
 
 #: Compute capabilities, times ten, that images are made for, and the major versions of the pinned compilers.
 ARCHS = (75, 80, 86, 89, 90, 120)
@@ -70,8 +72,9 @@ def kernels(path: Path, groups: Iterable[int] = GROUPS) -> Iterator[Kernel]:
         if any(ROTATED[path.mode]):
             yield kv_pack.kernel("hadamard_256")
         return
-    made = ATTENTION[path.operation].kernels
-    assert made is not None
+    made = ATTENTION[path.operation].kernels if path.operation in ATTENTION else None
+    if made is None:
+        raise UnknownOperationError(path, "kernel", (*EXPERT_OPERATIONS, *AROUND, "kv_pack", *ATTENTION))
     for group in groups:
         yield from made(path, group)
 
@@ -181,11 +184,16 @@ def measure_all(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--paths", default="*", metavar="GLOB", help="which paths (default: all)")
     parser.add_argument(
-        "--groups", type=int, nargs="+", choices=GROUPS, default=list(GROUPS), help="query heads of a KV head"
+        "--groups", type=whole(), nargs="+", choices=GROUPS, default=list(GROUPS), help="query heads of a KV head"
     )
-    parser.add_argument("--archs", type=int, nargs="+", choices=ARCHS, default=list(ARCHS), help="e.g. 75 90")
+    parser.add_argument("--archs", type=whole(), nargs="+", choices=ARCHS, default=list(ARCHS), help="e.g. 75 90")
     parser.add_argument(
-        "--compilers", type=int, nargs="+", choices=COMPILERS, default=list(COMPILERS), help="major versions of NVRTC"
+        "--compilers",
+        type=whole(),
+        nargs="+",
+        choices=COMPILERS,
+        default=list(COMPILERS),
+        help="major versions of NVRTC",
     )
     parser.add_argument("--each", action="store_true", help="a row for each kernel of a path, work shapes among them")
 

@@ -31,6 +31,12 @@ class StrataError(Exception):
     """An error whose message is one clear line for the person at the terminal."""
 
 
+def system_reason(error: OSError) -> str:
+    """What the system says of a failed call, such as "No space left on device", in one line."""
+    # Python's own file functions raise some without a number and its text.
+    return " ".join((error.strerror or str(error) or type(error).__name__).split())
+
+
 class ExecutorUnavailable(StrataError):  # noqa: N818 - a state of the machine more than a fault
     """This machine cannot provide the executor (no compiler, no CuPy, no device, wrong driver)."""
 
@@ -153,8 +159,9 @@ class Executor(Protocol):
         """Compile (or take from the cache). Raises BuildError."""
         ...
 
-    def array(self, host: np.ndarray, name: str = "") -> Buffer:
-        """A buffer holding a copy of `host`; `name` appears in messages."""
+    def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> Buffer:
+        """A buffer holding a copy of `host`; `name` appears in messages. written: whether kernels may write to it, as
+        to a count that begins at zero; any other is an input, and to write to an input is a fault."""
         ...
 
     def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = POISON_OUTPUT, name: str = "") -> Buffer:

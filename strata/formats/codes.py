@@ -159,13 +159,19 @@ def _looked_up(table: np.ndarray, index: np.ndarray) -> np.ndarray:
 @cache
 def _four_twos() -> np.ndarray:
     """int8 [256, 4]: of every byte of Q2_0 its four codes."""
-    return _of_bytes(2) - np.int8(1)
+    return _kept(_of_bytes(2) - np.int8(1))
 
 
 @cache
 def _negative() -> np.ndarray:
     """int8 [256, 8]: of every sign byte, -1 where the bit of a value is set, else 0."""
-    return -_of_bytes(1)
+    return _kept(-_of_bytes(1))
+
+
+def _kept(table: np.ndarray) -> np.ndarray:
+    """A table for all callers: none may change it."""
+    table.flags.writeable = False
+    return table
 
 
 def _of_bytes(bits: int) -> np.ndarray:

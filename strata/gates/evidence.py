@@ -1,9 +1,11 @@
 """What one record says of one path: which kind of evidence it is, and why it does not prove the path, if it does not.
 
-- native: the tier's machine code, made by the project's compiler, ran on a device that the tier is for;
-- surrogate: something else ran on a card, such as sm75 code on a newer one. It shows indices, layout and order, and
-  nothing of the tier's own tensor core; it opens nothing, whatever the policy;
-- simulated: the CPU ran it (lanes). It opens nothing, whatever the policy.
+- attested: it says that the tier's machine code, made by the project's compiler, ran on a device that the tier is for;
+- surrogate: it says that something else ran on a card, such as sm75 code on a newer one. That shows indices, layout and
+  order, and nothing of the tier's own tensor core; it opens nothing, whatever the policy;
+- simulated: it says that the CPU ran it (lanes). It opens nothing, whatever the policy.
+
+A record says so, and nobody else does: where a run took place cannot be recomputed (docs/record.md).
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ _TURING_MAJOR = 7
 
 
 class Kind(Enum):
-    """How much a run says of a tier's hardware."""
+    """How much a record says of a tier's hardware."""
 
-    NATIVE = "native"
+    ATTESTED = "attested"
     SURROGATE = "surrogate"
     SIMULATED = "simulated"
 
@@ -40,12 +42,10 @@ def concerns(record: Record, path: Path) -> bool:
 
 
 def kind(record: Record, path: Path) -> tuple[Kind, str]:
-    """The kind of evidence, and one line why it is no better than that ("" when native)."""
+    """The kind of evidence, and one line why it is no better than that ("" when attested)."""
     who = f"record {record.short}"
     if record.executor != "cuda" or record.capability is None:
-        return Kind.SIMULATED, (
-            f"simulated: {who} ran on the CPU (lanes), which is no evidence for a card: refused as native evidence"
-        )
+        return Kind.SIMULATED, (f"simulated: {who} ran on the CPU (lanes), which is no evidence for a card")
     at = dotted(record.capability)
     for image in launched(record, path):
         code = _machine_code(image)
@@ -62,7 +62,7 @@ def kind(record: Record, path: Path) -> tuple[Kind, str]:
             return Kind.SURROGATE, f"surrogate: {who} says {image.loaded} ran on compute capability {at}, which cannot"
         if code < path.min_capability:
             return Kind.SURROGATE, f"surrogate: {who} ran {image.loaded} code, which cannot hold {path.tier} paths"
-    return Kind.NATIVE, ""
+    return Kind.ATTESTED, ""
 
 
 def launched(record: Record, path: Path) -> list[Image]:
@@ -78,12 +78,12 @@ def refusal(
     """Why a record does not prove a path for a device: how far it got, and one line. None when it proves it."""
     who, cases = f"record {record.short}", _cases(record, path)
     found, why = kind(record, path)
-    if found is not Kind.NATIVE:
+    if found is not Kind.ATTESTED:
         return (1 if found is Kind.SIMULATED else 2), why
     capability = record.capability or 0
     lowest, highest = rule.recorded
     if not lowest <= capability <= highest:
-        return 3, f"{who} comes from compute capability {dotted(capability)}, expected {span(rule.recorded)}"
+        return 3, f"{who} says compute capability {dotted(capability)}, expected {span(rule.recorded)}"
     if record.local and (record.device, capability) != (device.name, device.capability):
         return 4, f"{who} is {record.device}'s own and counts there alone until it is accepted"
     changed = sources.changed(record.sources, record.codebooks)

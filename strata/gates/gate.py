@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from strata.device import Device, dotted
+from strata.executors.lanes.rules import RULES
 from strata.gates.evidence import concerns, refusal
 from strata.gates.policy import POLICY, Policy, span
 from strata.gates.record import Record
 from strata.gates.sources import Sources
-from strata.kernels.paths import Path
+from strata.kernels.paths import EXPERTS, Path
 
 #: What makes a record, and so opens a path; and the operation whose paths it is of without a choice.
 COMMAND = "nox -s parity -- --record"
@@ -30,17 +31,31 @@ def command(path: Path) -> str:
 @dataclass(frozen=True)
 class Decision:
     """reason: one line that begins with `open` or `locked`; way: one line, what would open it, "" when it is open;
-    record: the name of the record that opened it, or of the one that came nearest."""
+    record: the name of the record that opened it, or of the one that came nearest; doubt: what nobody knows of an open
+    path on that device, "" for nothing, and a part of the reason."""
 
     open: bool
     reason: str
     way: str = ""
     record: str | None = None
+    doubt: str = ""
 
     @property
     def line(self) -> str:
         """Reason and way in one."""
         return f"{self.reason}; {self.way}" if self.way else self.reason
+
+
+def _unpredicted(path: Path, device: Device, record: Record) -> str:
+    """What an open path's line adds on a device whose tensor-core rule nobody knows, unless a record of its own kind
+    opened it: the record proves bounds on another kind of card, and no bits here. "" where all is known.
+
+    Experts have no such rule: their dots are exact integers.
+    """
+    known = f"sm_{device.capability}" in RULES or record.capability == device.capability
+    if known or path.operation in EXPERTS:
+        return ""
+    return f"which tensor-core rule {device.dotted} follows is not known, so no bits are predicted there"
 
 
 def decide(
@@ -69,14 +84,15 @@ def decide(
             else:
                 refused.append((found[0], record.local, record.name, found[1]))
     if proving:
-        # Accepted ones first, so that every machine names the same.
-        record = min(proving, key=lambda item: item[:2])[2]
+        # Those that name this device's own kind first, then accepted ones, so that every machine names the same.
+        record = min(proving, key=lambda item: (item[2].capability != device.capability, *item[:2]))[2]
         origin = "this machine's own" if record.local else "accepted"
-        proof = f"record {record.short} from compute capability {dotted(record.capability or 0)} ({origin})"
+        proof = f"record {record.short}, which says compute capability {dotted(record.capability or 0)} ({origin})"
         if elsewhere:
             return Decision(False, f"locked: {elsewhere}{proof}", "a device of that kind runs it", record.name)
-        return Decision(True, f"open: {proof}", record=record.name)
-    reason = f"locked: {elsewhere}no accepted record from compute capability {span(rule.recorded)}"
+        doubt = _unpredicted(path, device, record)
+        return Decision(True, f"open: {proof}" + (f"; {doubt}" if doubt else ""), "", record.name, doubt)
+    reason = f"locked: {elsewhere}no accepted record that says compute capability {span(rule.recorded)}"
     if not refused:
         return Decision(False, reason, way)
     nearest = max(refused)

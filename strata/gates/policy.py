@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from strata.device import dotted
+from strata.executors.base import StrataError
 
 #: Higher than any compute capability: the end of an open range.
 NEWEST = 9_999
@@ -44,7 +45,7 @@ class Required:
 
 @dataclass(frozen=True)
 class Policy:
-    """rules: by tier; a tier without one needs no record. required: by operation, all of them. baselines: operations
+    """rules: by tier; a tier without one needs no record. required: by gated operation, all of them. baselines: those
     that need no record although their tiers have a rule, because they are what serves where nothing is proved."""
 
     rules: Mapping[str, Rule]
@@ -53,9 +54,15 @@ class Policy:
 
     def missing(self, operation: str, cases: Iterable[str]) -> str:
         """What is not among the texts of some cases of an operation, of the first recipe that lacks any; "" for
-        nothing."""
+        nothing.
+
+        Raises StrataError for an operation that `required` does not name: one of which nothing is required says so.
+        """
+        if operation not in self.required:
+            known = ", ".join(self.required)
+            raise StrataError(f"operation {operation!r} has no row of required cases, expected one of {known}")
         held = list(cases)
-        return next((said for one in self.required.get(operation, ()) if (said := one.missing(held))), "")
+        return next((said for one in self.required[operation] if (said := one.missing(held))), "")
 
 
 _EXPERT_KEYS = ("tokens", "experts", "top", "n", "ff")

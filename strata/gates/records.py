@@ -1,8 +1,8 @@
 """The records that the gate may read: the accepted ones of this package, and this machine's own.
 
 Only what the gate needs is taken from a file. Accepted files went through the verifier before they were committed; a
-file of this machine is its owner's. So nothing is proved here: a file that is damaged, too large or misnamed is left
-out with a line that says why.
+file of this machine is its owner's, and one that another user could have put there is not read. So nothing is proved
+here: a file that is damaged, too large or misnamed is left out with a line that says why.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
+from strata import ownership
 from strata.gates.record import LARGEST, Record, RecordProblem, parse
 
 ACCEPTED = FilePath(__file__).resolve().parent / "records"
@@ -67,6 +68,10 @@ def _age(file: FilePath) -> float:
 def _scan(folder: FilePath, local: bool) -> Iterator[Record | str]:
     """The records of a directory, and a line for each file left out: those of this machine newest first, so that the
     limit on what is read leaves out the oldest; accepted ones in order of their names."""
+    why = ownership.stranger(folder, private=True) if local else ""
+    if why:
+        yield f"records of this machine are not read: {why}, who could put records there"
+        return
     try:
         files = sorted(file for file in folder.iterdir() if file.suffix == ".json")
         if local:
@@ -86,18 +91,21 @@ def _scan(folder: FilePath, local: bool) -> Iterator[Record | str]:
             named = _NAME.fullmatch(file.name)
             if named is None:
                 raise RecordProblem("expected a name of 64 hex digits and .json")
-            data = _read(file)
+            data = _read(file, local)
             left -= len(data)
             yield parse(data, named[1], local)
         except RecordProblem as problem:
             yield f"record {shown} is left out: {problem}"
 
 
-def _read(file: FilePath) -> bytes:
+def _read(file: FilePath, local: bool) -> bytes:
     try:
         if not file.is_file():  # a pipe would be waited for, without end
             raise RecordProblem("not a plain file")
         with file.open("rb") as opened:
+            why = ownership.of_file(file, os.fstat(opened.fileno()), private=True) if local else ""
+            if why:
+                raise RecordProblem(f"{why}, who could have written it")
             return opened.read(LARGEST + 1)  # one byte past the limit tells
     except OSError as error:
         raise RecordProblem(f"cannot be read: {error.strerror}") from error

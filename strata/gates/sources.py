@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
 from strata.executors.base import KERNELS, Kernel, StrataError
 from strata.executors.cuda.images import FLAGS
-from strata.kernels.paths import Path
+from strata.kernels.paths import AROUND, Path
 from strata.kernels.pool import GROUPS
 
 #: An entry point and its macros, sorted by name.
@@ -19,6 +19,8 @@ Program = tuple[str, tuple[tuple[str, int], ...]]
 
 _DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:|\?\?=)[ \t]*include(?:_next)?\b[ \t]*(.*)$", re.MULTILINE)
 _NAME = re.compile(r"[<\"]([^<>\"]+)[>\"]")
+#: Operations that need no record, so that what they launch is compared with nothing.
+_UNGATED = frozenset({"decode_attention", "kv_pack", "expert_mmq", "expert_decode", *AROUND})
 #: Belongs to the lanes executor and is included under its macro alone: no card ever compiles it.
 _LANES_ONLY = frozenset({"vocabulary.hpp"})
 
@@ -57,6 +59,13 @@ def of_path(path: Path, directory: FilePath = KERNELS, known: dict[str, list[str
     files = {name: hashlib.sha256(_read(directory / name)).hexdigest() for name in names}
     programs = frozenset(program(kernel.entry, kernel.defines) for kernel in _kernels(path))
     return Sources(files, programs, codebooks=codebooks(path))
+
+
+def file_names(paths: Iterable[Path], directory: FilePath = KERNELS) -> frozenset[str]:
+    """The files, relative to `strata/kernels`, that some paths are made of: the only ones that a record of these paths
+    is held against. Raises StrataError when one cannot be read."""
+    ours = {root for path in paths for root in roots(path)}
+    return frozenset(name for root in ours for name in included(root, directory))
 
 
 def codebooks(path: Path) -> dict[str, str]:
@@ -122,13 +131,16 @@ def _read(file: FilePath) -> bytes:
 
 
 def _kernels(path: Path) -> list[Kernel]:
-    """The kernels of a gated path; none for a path that needs no record."""
+    """The kernels of a gated path; none for a path that needs no record. Raises StrataError for an operation that
+    is neither: without its kernels a record could show the launches of any others."""
     if path.operation == "expert_fused":
         from strata.kernels import expert_fused
 
         return list(expert_fused.kernels(path))
-    if path.operation != "prompt_attention":
+    if path.operation in _UNGATED:
         return []
+    if path.operation != "prompt_attention":
+        raise StrataError(f"{path.name}: nobody says which kernels operation {path.operation!r} launches")
     from strata.kernels.prompt_attention import kernel
 
     return [kernel(path.mode, int(path.tier.removeprefix("sm")), group) for group in GROUPS]

@@ -1,4 +1,4 @@
-"""What the gate and dispatch say of every gated path on some devices: as lines to read, and as JSON."""
+"""What the gate and dispatch say of every gated path on some devices: a summary, a block for each path, or JSON."""
 
 from __future__ import annotations
 
@@ -27,6 +27,41 @@ class Row:
         """What keeps the path from serving besides the gate (a switch, the compiler, the device); "" for nothing."""
         others = self.served.instead_of == self.path and self.served.cause != "gate"
         return self.served.reason if others or self.served.path is None else ""
+
+
+#: What leads from the summary to the rest.
+EACH = "a reason for each path: `strata gate --each`"
+
+
+def _summary(rows: Sequence[Row]) -> list[str]:
+    """How many paths of each operation and tier are open, what serves, and why the others are locked and until when."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        path = PATHS[row.path]
+        groups.setdefault((path.operation, path.tier), []).append(row)
+    lines = []
+    for (operation, tier), own in groups.items():
+        locked = [row.decision for row in own if not row.decision.open]
+        servers = dict.fromkeys(_kind(row.served.path) for row in own)
+        lines.append(
+            f"  {operation}/*/{tier}: {len(own) - len(locked)} of {len(own)} open, served by {', '.join(servers)}"
+        )
+        for word, said in (
+            ("why", [decision.reason.partition(": ")[2] for decision in locked]),
+            ("way", [decision.way for decision in locked]),
+            ("but", [row.decision.doubt for row in own if row.decision.doubt]),
+            ("but", [row.remark for row in own if row.remark]),
+        ):
+            if said:
+                others = len(set(said)) - 1
+                more = f" (and {others} more)" if others else ""
+                lines.append(f"    {word}: {said[0]}{more}")
+    return lines
+
+
+def _kind(path: str | None) -> str:
+    """All modes of a path's operation and tier; `nothing` without one."""
+    return "nothing" if path is None else f"{PATHS[path].operation}/*/{PATHS[path].tier}"
 
 
 @dataclass(frozen=True)
@@ -62,13 +97,18 @@ class Table:
             (*switches.problems, *gate.store.problems),
         )
 
-    def text(self) -> str:
-        """For people: a block for each device, three or four lines for each path."""
+    def text(self, each: bool = False) -> str:
+        """For people: of each device, what holds of each operation and tier; or, with `each`, three or four lines for
+        each path."""
         lines = [f"records: {self.accepted} accepted, {self.local} of this machine"]
         lines += [f"switch: {name}={value}" for name, value in self.switches.values.items()]
+        lines += [f"switch: {note}" for note in self.switches.notes]
         lines += [f"problem: {problem}" for problem in self.problems]
         for device, rows in self.devices:
             lines += ["", device.title]
+            if not each:
+                lines += _summary(rows)
+                continue
             width = max(len(row.path) for row in rows)
             for row in rows:
                 state = "open" if row.decision.open else "locked"
@@ -78,7 +118,7 @@ class Table:
                     lines.append(f"    way: {row.decision.way}")
                 if row.remark:
                     lines.append(f"    but: {row.remark}")
-        return "\n".join(lines)
+        return "\n".join(lines if each else [*lines, "", EACH])
 
     def json(self) -> str:
         """For programs: one object, indented."""

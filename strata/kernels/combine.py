@@ -85,7 +85,7 @@ def run(
             raise StrataError(f"{name} is {x.dtype} {x.shape}, expected float32 {shape}")
         buffers[name] = executor.array(x, name)
     out = executor.empty((tokens, columns), np.float32, name="out")
-    lost = executor.array(np.zeros(1, np.int32), "lost")
+    lost = executor.array(np.zeros(1, np.int32), "lost", written=True)
     witness = launch(
         executor, buffers["rows"], buffers["weights"], out, lost, buffers.get("shared"), buffers.get("shared_gate")
     )

@@ -67,7 +67,7 @@ def compare(
         if array.dtype != np.uint8 or array.ndim != 1 or at < 0 or n < 0 or at + n > array.size:
             raise StrataError(f"{name} is {array.dtype} {array.shape}, expected uint8 with bytes {at} to {at + n}")
     buffers = [executor.array(memory, "memory"), executor.array(expected, "expected")]
-    result = executor.array(np.zeros(2, np.uint64), "result")
+    result = executor.array(np.zeros(2, np.uint64), "result", written=True)
     args = (buffers[0], np.uint64(memory_at), buffers[1], np.uint64(expected_at), np.uint64(n), result)
     witness = executor.launch(kernel(), (blocks(n), 1, 1), args)
     found, compared = (int(word) for word in result.host())

@@ -209,16 +209,19 @@ class Prepared:
 
     def group(self) -> Witness:
         """Quantise tokens and group pairs."""
+        per_block = MAX_EXPERTS * 4
+        grid = (1 + -(-self.tokens * self.placed.experts.geometry.n // per_block), 1, 1)
+        return self.executor.launch(prepare_kernel(), grid, self.group_arguments())
+
+    def group_arguments(self) -> list[Argument]:
+        """What the kernel of `group` is launched with."""
         experts = self.placed.experts
         n = experts.geometry.n
-        per_block = MAX_EXPERTS * 4
-        grid = (1 + -(-self.tokens * n // per_block), 1, 1)
-        args: list[Argument] = [
+        return [
             self.x, self.ids, self.units, self.rows, self.offsets, self.tile_of[64], self.tiles[64],
             self.tile_of[128], self.tiles[128], self.slot, self.pairs, self.status, self.ignored, np.int32(self.tokens),
             np.int32(n), np.int32(self.top), np.int32(self.placed.count), np.int32(experts.gate_up in _PAIRED),
         ]  # fmt: skip
-        return self.executor.launch(prepare_kernel(), grid, args)
 
     def gate_up(self, cut: tuple[int, int]) -> Witness:
         """Gate, up, SwiGLU and h of the experts cut[0] .. cut[1] - 1."""
@@ -355,8 +358,8 @@ def prepare(
         offsets=work((count + 1,), np.int32, "offsets"),
         tile_of={size: work((count + 1,), np.int32, f"first tiles of {size}") for size in (64, 128)},
         tiles={size: work((pairs // size + min(count, pairs), 2), np.int32, f"tiles of {size}") for size in (64, 128)},
-        status=executor.array(np.zeros(len(STAGES), np.int32), "status"),
-        ignored=executor.array(np.zeros(1, np.int32), "ignored"),
+        status=executor.array(np.zeros(len(STAGES), np.int32), "status", written=True),
+        ignored=executor.array(np.zeros(1, np.int32), "ignored", written=True),
         tables={form: executor.array(table, f"codebook of {form}") for form, table in tables.items() if table.size},
     )  # fmt: skip
 

@@ -108,7 +108,7 @@ def append(
         records[:, 0] = listed
         steps = executor.array(records, "steps")
     table = executor.array(pool.table, "page table")
-    lost = executor.array(np.zeros(1, np.int32), "lost")
+    lost = executor.array(np.zeros(1, np.int32), "lost", written=True)
     rows = n * pool.n_head_kv
     grid = (-(-rows // _ROWS), 1, 1)
     tail = (
@@ -126,11 +126,13 @@ def append(
     for name, fmt, x, (plane, scale), turned in zip(
         ("k", "v"), formats, (k, v), old, rotated_planes(pool.mode), strict=True
     ):
-        source = executor.array(x.reshape(rows, HEAD_DIM), name)
+        source: Buffer = executor.array(x.reshape(rows, HEAD_DIM), name)
         if turned:
-            witnesses.append(_rotate(executor, source, source, rows))
-        target = executor.array(plane, f"{name} pool")
-        scale_buffer = None if scale is None else executor.array(scale, f"{name} scales")
+            buffers.append(source)
+            given, source = source, executor.empty((rows, HEAD_DIM), np.float32, name=f"rotated {name}")
+            witnesses.append(_rotate(executor, given, source, rows))
+        target = executor.array(plane, f"{name} pool", written=True)
+        scale_buffer = None if scale is None else executor.array(scale, f"{name} scales", written=True)
         pointers = (source, steps, table, target, *(() if scale_buffer is None else (scale_buffer,)), lost)
         witnesses.append(executor.launch(kernel(f"kv_pack_{fmt}"), grid, (*pointers, *tail)))
         planes.append(target.host())

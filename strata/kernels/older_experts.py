@@ -118,7 +118,7 @@ def prepare(
         workspace(executor, (pairs, ff), np.float32, "h"),
         codes(pairs, ff, "h"),
         executor.empty((*ids.shape, n), np.float32, name="rows"),
-        [executor.array(np.zeros(1, np.int32), f"{name} lost") for name in STAGES],
+        [executor.array(np.zeros(1, np.int32), f"{name} lost", written=True) for name in STAGES],
         side(experts.gate_up, 0, 2 * ff, n, layout.gate_up_row),
         side(experts.down, layout.down, n, ff, layout.down_row),
     )

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from strata.arguments import shown
+from strata.nearest import hint
+
 #: Modes of attention and of packing in the order in which the project lists them.
 MODES = ("fp16", "int8", "k8v4", "q4_0")
 #: Formats of gate and up, and of down, whose experts the grouped paths compute; a mode is `gate_up/down`.
@@ -132,12 +135,10 @@ PATHS: dict[str, Path] = _table()
 def select(pattern: str) -> list[Path]:
     """Paths whose name matches the shell pattern, in table order.
 
-    Raises ValueError naming the pattern and the nearest known name when nothing matches.
+    Raises ValueError naming the pattern, and a known name when one is near, when nothing matches.
     """
     found = [path for name, path in PATHS.items() if fnmatchcase(name, pattern)]
     if found:
         return found
-    from difflib import get_close_matches
-
-    near = get_close_matches(pattern, PATHS, n=1, cutoff=0.0)
-    raise ValueError(f"no path matches {pattern!r}; the nearest is {near[0]!r} (see `python -m validation paths`)")
+    said = hint(pattern, PATHS, "see `python -m validation paths`")
+    raise ValueError(f"no path matches {shown(pattern)}; {said}")

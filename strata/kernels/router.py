@@ -81,7 +81,7 @@ def run(executor: Executor, logits: np.ndarray, ranks: int, blocks: int | None =
     source = executor.array(logits, "logits")
     ids = executor.empty((tokens, ranks), np.int32, name="ids")
     weights = executor.empty((tokens, ranks), np.float32, name="weights")
-    counts = executor.array(np.zeros(2, np.int32), "counts")
+    counts = executor.array(np.zeros(2, np.int32), "counts", written=True)
     witness = launch(executor, source, ids, weights, counts, blocks)
     intact = all(buffer.guards_intact() for buffer in (source, ids, weights, counts))
     nans, infinities = counted(counts)

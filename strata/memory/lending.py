@@ -114,9 +114,10 @@ class Lending:
         """Why this engine cannot lend, empty when it can."""
         return self.setting.obstacle() or ("" if self.cache.arena.segmented() else "the cache is not made of pieces")
 
-    def lend(self, mib: int) -> Lent:
+    def lend(self, mib: int, said: str = "") -> Lent:
         """Give away at least `mib` MiB of the tail, in whole pieces. While a loan is out: its answer, whatever `mib`.
 
+        said: what was asked for as a refusal shows it, when that is not `mib` MiB.
         Raises Refused with nothing changed, or undone (or, while a loan is out, when pieces that a refused RECLAIM has
         mapped cannot be given again), and Fatal.
         """
@@ -125,7 +126,7 @@ class Lending:
             if self.loan is not None:
                 self._stays_out(self.loan, "LEND")
                 return self.loan.answer
-            loan = self._plan(mib)
+            loan = self._plan(mib, said or f"{mib} MiB")
             experts = self.cache.take(self.ledger, loan.first)
             try:
                 given = self.cache.arena.shrink(loan.tail.boundary)
@@ -165,19 +166,19 @@ class Lending:
             raise Refused(f"cannot lend: {obstacle}")
         self.cache.land()
 
-    def _plan(self, mib: int) -> Loan:
+    def _plan(self, mib: int, said: str) -> Loan:
         cache = self.cache
         other = cache.out(but=self.ledger)
         if other:
             raise Refused(f"LEND: the loan {other!r} is still out")
         if mib < 1:
-            raise Refused("LEND: expected a whole number of MiB above 0")
+            raise Refused(f"LEND: {said}, expected a whole number of MiB above 0")
         mapped = cache.arena.mapped_bytes
         last = tail(cache.arena.sizes[: cache.arena.pieces], mib * MIB)
         first = 0 if last is None else cache.slots.within(last.boundary)
         if last is None or first == 0:
             most, whole = self._most() // MIB, mapped // MIB
-            raise Refused(f"LEND: {mib} MiB, expected at most {most}, so that a slot stays of the cache's {whole} MiB")
+            raise Refused(f"LEND: {said}, expected at most {most}, so that a slot stays of the cache's {whole} MiB")
         chunk = self._chunk(first)
         if chunk is None:
             raise Refused(f"LEND: the {first} slots that would stay cannot lend the smallest prompt chunk")

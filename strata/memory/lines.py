@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 
+from strata.arguments import shown
 from strata.executors.base import StrataError
 from strata.memory.lending import Lending
+
+#: Beyond every card; a larger number is as good as this one, and is shown as it was sent.
+MOST_MIB = 10**15
 
 
 class LendingLines:
@@ -26,12 +30,12 @@ class LendingLines:
     def handle(self, line: str) -> str:
         """The reply to `LEND <MiB>` or `RECLAIM`: LENT, RECLAIMED or ERR. Look at `status` after an ERR.
 
-        A size that is not a decimal number counts as 0.
+        A size that is no number in decimal digits counts as 0; a refusal shows it as it was sent.
         """
         command, _, rest = line.strip().partition(" ")
         try:
             if command == "LEND":
-                lent = self.lending.lend(_mib(rest.strip()))
+                lent = self.lending.lend(*_mib(rest.strip()))
                 return f"LENT {lent.mib} {lent.experts} {lent.chunk}"
             if command == "RECLAIM" and not rest:
                 back = self.lending.reclaim()
@@ -41,6 +45,10 @@ class LendingLines:
             return f"ERR {' '.join(str(error).split())}"
 
 
-def _mib(text: str) -> int:
-    """Decimal digits without sign; a number of more than 15 digits is beyond every card and stays so."""
-    return int(text[:15]) if re.fullmatch(r"[0-9]+", text) else 0
+def _mib(text: str) -> tuple[int, str]:
+    """MiB of decimal digits without sign, at most `MOST_MIB`; 0 for anything else. And what was sent, in words."""
+    if re.fullmatch(r"[0-9]+", text) is None:
+        return 0, shown(text)
+    digits = text.lstrip("0") or "0"
+    mib = int(digits) if len(digits) <= len(str(MOST_MIB)) else MOST_MIB
+    return min(mib, MOST_MIB), f"{shown(digits)[1:-1]} MiB"

@@ -10,35 +10,19 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from decimal import Decimal
 
-from strata import switches
+from strata import arguments, switches
+from strata.arguments import shown
 from strata.executors.base import StrataError
 from strata.formats import FORMATS
+from strata.kernels.paths import EXPERT_MODES, MODES
 from strata.memory import plan_text
+from strata.memory.pieces import LEAST_SEGMENT_MIB
 from strata.memory.plan import SYSTEM, memory_plan
 from strata.memory.plan_asked import MOST_CONTEXT, Asked, Card
 from strata.memory.settings import loan_settings
 from strata.memory.shapes import ModelShape, row_bytes
 
-_UNITS = {
-    "": 1,
-    "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "kib": 1 << 10,
-    "mib": 1 << 20,
-    "gib": 1 << 30,
-    "k": 1 << 10,
-    "m": 1 << 20,
-    "g": 1 << 30,
-    "tb": 10**12,
-    "tib": 1 << 40,
-    "t": 1 << 40,
-}
-#: A number without a unit is bytes; below this it was meant in another unit.
-LEAST_PLAIN = 1024
 #: How names of the loan's switches begin.
 LOANS = f"{switches.PREFIX}PREFILL_"
 
@@ -82,24 +66,33 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Print the plan. Raises StrataError for sizes and formats that cannot be."""
-    total = size("--vram", chosen.vram)
+    total = _size("--vram", chosen.vram)
     if total < 1:
-        raise StrataError(f"--vram {chosen.vram!r}: expected more than nothing")
-    free = max(0, total - SYSTEM) if chosen.free is None else size("--free", chosen.free)
+        raise StrataError(f"--vram {shown(chosen.vram)}: expected more than nothing")
+    free = max(0, total - SYSTEM) if chosen.free is None else _size("--free", chosen.free)
     if free > total:
-        raise StrataError(f"--free {chosen.free!r}: expected at most --vram {chosen.vram!r}")
-    context = number("--context", chosen.context, 1, MOST_CONTEXT)
-    prompt = None if chosen.prompt is None else number("--prompt", chosen.prompt, 1, context)
+        raise StrataError(f"--free {shown(chosen.free)}: expected at most --vram {shown(chosen.vram)}")
+    context = _number("--context", chosen.context, MOST_CONTEXT)
+    prompt = None if chosen.prompt is None else _number("--prompt", chosen.prompt, context)
+    segment = _whole_mib("--segment", chosen.segment)
+    if not LEAST_SEGMENT_MIB << 20 <= segment << 20 <= total:
+        raise StrataError(
+            f"--segment {shown(chosen.segment)}: expected at least {LEAST_SEGMENT_MIB} MiB, and no more than "
+            f"--vram {shown(chosen.vram)}"
+        )
+    kv = chosen.kv.lower()
+    if kv not in MODES:
+        raise StrataError(f"--kv {shown(chosen.kv)}: expected one of {', '.join(MODES)}")
     environ = switches.read(os.environ)
     settings, problems = loan_settings(environ)
     asked = Asked(
         shape=shape(chosen),
         context=context,
-        kv=chosen.kv.lower(),
-        dense=None if chosen.weights is None else size("--weights", chosen.weights),
-        reserve_mib=None if chosen.reserve is None else whole_mib("--reserve", chosen.reserve),
-        pinned=share("--pinned", chosen.pinned),
-        segment_mib=whole_mib("--segment", chosen.segment),
+        kv=kv,
+        dense=None if chosen.weights is None else _size("--weights", chosen.weights),
+        reserve_mib=None if chosen.reserve is None else _whole_mib("--reserve", chosen.reserve),
+        pinned=arguments.of("--pinned", arguments.share, chosen.pinned),
+        segment_mib=segment,
         mtp=chosen.mtp.lower() != "none",
         stream_kv=chosen.stream_kv,
         lent=settings.lent or Asked.lent,
@@ -116,27 +109,37 @@ def shape(chosen: argparse.Namespace) -> ModelShape:
     """The model of the options. Raises StrataError."""
     match = re.fullmatch(r"([0-9]{1,6})x([0-9]{1,6})/([0-9]{1,6})x([0-9]{1,6})/([0-9]{1,6})", chosen.model_shape)
     if match is None:
-        raise StrataError(f"--model-shape {chosen.model_shape!r}: expected LxE/NxF/K, e.g. 48x512/2560x640/10")
+        raise StrataError(f"--model-shape {shown(chosen.model_shape)}: expected LxE/NxF/K, e.g. 48x512/2560x640/10")
     layers, experts, hidden, width, top_k = map(int, match.groups())
     head = re.fullmatch(r"([0-9]{1,9}):([a-z0-9_]+)", chosen.head.lower())
-    if head is None:
-        raise StrataError(f"--head {chosen.head!r}: expected rows and format, e.g. 248320:q5_k")
-    gate_up, down = pair("--pair", chosen.pair)
-    blob = 0 if chosen.blob is None else size("--blob", chosen.blob)
-    shape_ = ModelShape(
-        layers=layers,
-        experts=experts,
-        hidden=hidden,
-        width=width,
-        top_k=top_k,
-        vocab=int(head[1]),
-        head=head[2],
-        gate_up=gate_up,
-        down=down,
-        mtp=ModelShape.mtp if chosen.mtp.lower() == "none" else pair("--mtp", chosen.mtp),
-        fp16_experts=chosen.fp16_experts,
-        blob=blob,
-    )
+    if head is None or not int(head[1]) or head[2] not in FORMATS:
+        raise StrataError(
+            f"--head {shown(chosen.head)}: expected rows and format, e.g. 248320:q5_k; formats are {', '.join(FORMATS)}"
+        )
+    gate_up, down = _pair("--pair", chosen.pair)
+    if f"{gate_up}/{down}" not in EXPERT_MODES:
+        known = ", ".join(EXPERT_MODES)
+        raise StrataError(f"--pair {shown(chosen.pair)}: no path computes such experts, expected one of {known}")
+    blob = 0 if chosen.blob is None else _size("--blob", chosen.blob)
+    try:
+        shape_ = ModelShape(
+            layers=layers,
+            experts=experts,
+            hidden=hidden,
+            width=width,
+            top_k=top_k,
+            vocab=int(head[1]),
+            head=head[2],
+            gate_up=gate_up,
+            down=down,
+            mtp=ModelShape.mtp if chosen.mtp.lower() == "none" else _pair("--mtp", chosen.mtp),
+            fp16_experts=chosen.fp16_experts,
+            blob=blob,
+        )
+    except arguments.BadValueError:
+        raise
+    except StrataError as error:  # all else was looked at above
+        raise StrataError(f"--model-shape {shown(chosen.model_shape)}: {error}") from None
     # A format whose blocks do not divide a row says nothing about an expert of this shape.
     smallest = [
         min((name for name, fmt in FORMATS.items() if row % fmt.values == 0), key=lambda name: row_bytes(name, row))
@@ -144,51 +147,27 @@ def shape(chosen: argparse.Namespace) -> ModelShape:
     ]
     least = shape_.blob_bytes(*smallest)
     if chosen.blob is not None and blob < least:
-        raise StrataError(f"--blob {chosen.blob!r}: expected at least {least}, an expert in the smallest format")
+        raise StrataError(f"--blob {shown(chosen.blob)}: expected at least {least}, an expert in the smallest format")
     return shape_
 
 
-def pair(option: str, text: str) -> tuple[str, str]:
-    """Two formats. Raises StrataError for another form."""
-    match = re.fullmatch(r"([a-z0-9_]+)/([a-z0-9_]+)", text.lower())
-    if match is None:
-        raise StrataError(f"{option} {text!r}: expected two formats, e.g. iq3_xxs/iq4_nl")
-    return match[1], match[2]
+def _pair(option: str, text: str) -> tuple[str, str]:
+    """Two formats. Raises BadValueError for another form, and for formats that do not exist."""
+    first, slash, second = text.lower().partition("/")
+    if not slash or first not in FORMATS or second not in FORMATS:
+        raise arguments.BadValueError(
+            f"{option} {shown(text)}: expected two formats, e.g. iq3_xxs/iq4_nl; formats are {', '.join(FORMATS)}"
+        )
+    return first, second
 
 
-def size(option: str, text: str) -> int:
-    """Bytes of `8GiB`, `512MiB`, `1.5 GB` or a plain number. Raises StrataError for anything else or a broken byte."""
-    match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z]{0,3})", text)
-    unit = None if match is None else _UNITS.get(match[2].lower())
-    if match is None or unit is None:
-        raise StrataError(f"{option} {text!r}: expected a size, e.g. 8GiB, 512MiB or 700000000")
-    nbytes = Decimal(match[1]) * unit
-    if not match[2] and 0 < nbytes < LEAST_PLAIN:
-        raise StrataError(f"{option} {text!r}: that is in bytes, expected a unit, e.g. {match[1]}GiB")
-    if nbytes >= 1 << 50:
-        raise StrataError(f"{option} {text!r}: expected less than 1 PiB")
-    return int(nbytes)
+def _size(option: str, text: str) -> int:
+    return arguments.of(option, arguments.size, text)
 
 
-def whole_mib(option: str, text: str) -> int:
-    """Whole MiB of a size. Raises StrataError for a part of one."""
-    nbytes = size(option, text)
-    if nbytes % (1 << 20):
-        raise StrataError(f"{option} {text!r}: expected whole MiB")
-    return nbytes >> 20
+def _whole_mib(option: str, text: str) -> int:
+    return arguments.of(option, arguments.whole_mib, text)
 
 
-def number(option: str, text: str, least: int, most: int) -> int:
-    """Decimal digits, or thousands of 1,024 as `64k`. Raises StrataError for anything else, or outside the range."""
-    match = re.fullmatch(r"([0-9]{1,12})(k?)", text.lower())
-    value = least - 1 if match is None else int(match[1]) * (1024 if match[2] else 1)
-    if not least <= value <= most:
-        raise StrataError(f"{option} {text!r}: expected a whole number of {least} to {most}")
-    return value
-
-
-def share(option: str, text: str) -> float:
-    """A number of 0 to 1. Raises StrataError for anything else."""
-    if re.fullmatch(r"[01](\.[0-9]{1,9})?", text) is None or float(text) > 1:
-        raise StrataError(f"{option} {text!r}: expected 0 to 1, e.g. 0.9")
-    return float(text)
+def _number(option: str, text: str, most: int) -> int:
+    return arguments.of(option, arguments.thousands(1, most), text)

@@ -49,9 +49,14 @@ def text(
     ]
     for way in plan.ways:
         lines += _way(way, prompt, settings)
-    if not plan.fits:
-        lines += ["", f"it does not fit: about {-(-plan.short // MiB):,} MiB are missing"]
-    return "\n".join([*lines, "", *_tokens(plan)])
+    # The verdict comes last, where a terminal that has scrolled still shows it.
+    return "\n".join([*lines, "", *_tokens(plan), "", _verdict(plan)])
+
+
+def _verdict(plan: MemoryPlan) -> str:
+    if plan.fits:
+        return "it fits: decoding has its memory and its reserve, and a prompt can be read without a loan"
+    return f"it does not fit: about {-(-plan.short // MiB):,} MiB are missing"
 
 
 def _slots(plan: MemoryPlan) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from strata.memory.cache_size import CacheSize
 from strata.memory.carve import GRID, LEAST_RING, bytes_needed, roundup
 from strata.memory.chunks import KEEP_SLOTS, OWN_CHUNK, OWN_MARGIN, lend_percent, own_chunk
-from strata.memory.pieces import cut, segment_bytes
+from strata.memory.pieces import segment_bytes
 from strata.memory.plan_asked import GRANULARITY, Asked
 from strata.memory.prompt_plan import MOST_CHUNK, PromptPlan, prompt_plan
 from strata.memory.rejections import Setup, alias_rejections, loan_rejections
@@ -94,7 +94,7 @@ def alias(asked: Asked, cache: CacheSize, nbytes: dict[str, int]) -> Way:
         return Way("alias", "with the head alias", 0, None, "there is no cache")
     keep = KEEP_SLOTS * asked.shape.max_blob
     piece = segment_bytes(asked.segment_mib, GRANULARITY)
-    sizes = cut(cache.slots * asked.shape.max_blob, piece, GRANULARITY)
-    whole = sum(size for k, size in enumerate(sizes) if sum(sizes[:k]) >= keep)
+    # Pieces begin at multiples of their size, so the first behind `keep` bytes begins where these are rounded up.
+    whole = max(0, roundup(cache.slots * asked.shape.max_blob, GRANULARITY) - roundup(keep, piece))
     note = f"whole pieces of {piece // MiB} MiB behind {KEEP_SLOTS} slots, and what H takes"
     return _way(asked, "alias", "with the head alias", whole + roundup(nbytes["H"], GRANULARITY), note)

@@ -73,11 +73,14 @@ _BOTH = (
     _rule("pipeline-windows", "windows are pipelined; expected one at a time", lambda s: s.pipeline_windows),
 )
 
+# Memory moves in whole pieces, for the loan and for the alias alike.
+_IN_PIECES = _rule(
+    "no-vram-elastic", "the cache is one plain allocation; expected --vram-elastic", lambda s: not s.vram_elastic
+)
+
 _LOAN = (
     *_BOTH,
-    _rule(
-        "no-vram-elastic", "the cache is one plain allocation; expected --vram-elastic", lambda s: not s.vram_elastic
-    ),
+    _IN_PIECES,
     _rule(
         "segment",
         f"segments are below {LEAST_SEGMENT_MIB} MiB; expected --vram-segment-mib {LEAST_SEGMENT_MIB} or more",
@@ -100,6 +103,7 @@ _LOAN = (
 
 _ALIAS = (
     *_BOTH,
+    _IN_PIECES,
     _rule("low-ram", "host memory does not hold every expert, so slots cannot be refilled", lambda s: s.low_ram),
     _rule(
         "short-read", "short prompts read through decode windows; expected --short-read 0", lambda s: s.short_read != 0

@@ -28,7 +28,12 @@ from pathlib import Path
 print((Path(__file__).parent / "news.json").read_text())
 """
 PATH = "prompt_attention/q4_0/sm75"
-GATE = {"path": PATH, "kind": "native", "opens": True, "reason": "open: record 0 from compute capability 7.5"}
+GATE = {
+    "path": PATH,
+    "kind": "attested",
+    "opens": True,
+    "reason": "open: record 0, which says compute capability 7.5 (accepted)",
+}
 OUTCOME: dict[str, Any] = {
     "outcome": "ACCEPTED", "accepted": True, "refusals": [], "notes": ["rows are fine"], "gate": [GATE],
     "with_bits": True,

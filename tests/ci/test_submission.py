@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from ci import change, submission
+from ci.change import FOLDER
 from ci.submission import Verdict, main
-from ci.verifier import _START
+from ci.verifier import _START, Answer, ask
 from tests.ci.conftest import GATE, PATH, Repository
 from tests.validation.record.forging import base
 from validation.record.canonical import encode
@@ -42,7 +44,122 @@ def test_an_accepted_record(repository: Repository, capsys: pytest.CaptureFixtur
     assert checked(repository) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == ["ACCEPTED", f"record {name}", "rows are fine", f"news for {PATH}: locked so far"]
-    assert lines[-1] == f"checked by {repository.git('rev-parse', 'main')[:12]}"
+    assert lines[-3:] == [
+        f"head {repository.git('rev-parse', 'pull')}",
+        f"blob {repository.git('rev-parse', f'pull:{FOLDER}/{name}')} {FOLDER}/{name}",
+        f"checked by {repository.git('rev-parse', 'main')}",
+    ]
+
+
+def test_what_was_judged_can_be_merged_by_its_name(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    """A branch that goes on after the check, or is another by then, is not what is merged."""
+    name = submitted(repository)
+    assert checked(repository) == 0
+    judged = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines()[-3:])
+    repository.git("checkout", "-q", "pull")
+    repository.write("stray.py", b"")
+    repository.commit()
+    repository.git("checkout", "-q", "main")
+    repository.git("merge", "-q", "--squash", judged["head"])
+    repository.git("commit", "-q", "-m", "a record")
+    assert repository.git("diff", "--name-only", "HEAD~", "HEAD") == f"{FOLDER}/{name}"
+    assert judged["blob"] == f"{repository.git('rev-parse', f'HEAD:{FOLDER}/{name}')} {FOLDER}/{name}"
+
+
+def test_a_refusal_names_what_it_refused(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    repository.pull()
+    repository.write("stray.py", b"")
+    head = repository.commit()
+    repository.git("checkout", "-q", "main")
+    assert checked(repository) == 1
+    refusal, *judged = capsys.readouterr().out.splitlines()
+    assert refusal.startswith("REFUSED shape: it adds the file stray.py")
+    assert judged == [f"head {head}", f"checked by {repository.git('rev-parse', 'main')}"]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RecursionError("deep"), ValueError("\x1b[2J"), KeyError("x")])
+def test_a_crash_is_no_verdict(
+    error: Exception, repository: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's own status for an uncaught exception is 1, which means refused here."""
+
+    def crash(*words: object) -> None:
+        raise error
+
+    submitted(repository)
+    monkeypatch.setattr(change, "added", crash)
+    assert checked(repository) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert type(error).__name__ in said.err
+    assert "\x1b" not in said.err
+
+
+CACHES = """
+import json, os, sys
+from pathlib import Path
+told = json.loads((Path(__file__).parent / "answer.json").read_text())["outcome"]
+places = {os.environ[name] for name in ("STRATA_CACHE_DIR", "XDG_CACHE_HOME", "HOME")}
+notes = [f"cache {place} {len(os.listdir(place))}" for place in places]
+print(json.dumps({**told, "notes": notes, "name": Path(sys.argv[-1]).stem}))
+"""
+
+
+def test_compiled_kernels_of_others_have_no_say(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The verifier loads what lies in its cache, so it gets one of its own, and an empty one."""
+    repository.write("validation/__main__.py", CACHES.encode())
+    repository.commit()
+    submitted(repository)
+    (tmp_path / "planted").write_text("a library")
+    for name in ("STRATA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    assert checked(repository) == 0
+    (told,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("cache "))
+    _, place, files = told.split(" ")
+    assert place != str(tmp_path)
+    assert files == "0"
+    assert not Path(place).exists()
+
+
+def test_verifier_and_gate_have_one_limit_together(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    def watched(base: Path, cache: Path, seconds: float, *words: str) -> Answer:
+        given.append(seconds)
+        return ask(base, cache, seconds, *words)
+
+    submitted(repository)
+    monkeypatch.setattr(submission, "ask", watched)
+    assert checked(repository, "--seconds", "50") == 0
+    assert given[0] == 50
+    assert 0 < given[1] < 50
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "x"])
+def test_a_limit_is_a_number_of_seconds(seconds: str, repository: Repository) -> None:
+    with pytest.raises(SystemExit) as caught:
+        checked(repository, "--seconds", seconds)
+    assert caught.value.code == 2
+
+
+def test_a_directory_is_not_taken_for_a_branch(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever lies in the working directory; and a tag called `main` is not taken for the branch."""
+    monkeypatch.setattr(submission, "ROOT", repository.folder)
+    monkeypatch.chdir(tmp_path)
+    submitted(repository)
+    main_branch = repository.git("rev-parse", "refs/heads/main")
+    for name in ("main", "refs/heads/main"):
+        repository.git("clone", "-q", str(repository.folder), str(tmp_path / name))
+    repository.git("tag", "main", "pull")
+    assert main(["main", "pull"]) == 2
+    assert "'main' means refs/heads/main and refs/tags/main" in capsys.readouterr().err
+    assert main(["refs/heads/main", "refs/heads/pull"]) == 0
+    assert f"checked by {main_branch}" in capsys.readouterr().out
 
 
 def test_it_writes_nothing_in_the_repository(repository: Repository) -> None:
@@ -62,10 +179,19 @@ def test_it_writes_nothing_in_the_repository(repository: Repository) -> None:
         ({"status": 1, "accepted": False}, "REFUSED verify: no"),
         ({"with_bits": False, "outcome": "ACCEPTED without bits"}, "REFUSED bits: they were not predicted"),
         ({"with_bits": 1}, "REFUSED bits: they were not predicted"),
-        ({"gate": []}, "REFUSED evidence: it opens no path by native evidence"),
-        ({"gate": [{**GATE, "kind": "surrogate"}]}, "REFUSED evidence: it opens no path by native evidence"),
-        ({"gate": [{**GATE, "kind": "simulated"}]}, "REFUSED evidence: it opens no path by native evidence"),
-        ({"gate": [{**GATE, "opens": False}]}, "REFUSED evidence: it opens no path by native evidence"),
+        ({"gate": []}, "REFUSED evidence: it opens no path: it does not say that a card of the tier ran it"),
+        (
+            {"gate": [{**GATE, "kind": "surrogate"}]},
+            "REFUSED evidence: it opens no path: it does not say that a card of the tier ran it",
+        ),
+        (
+            {"gate": [{**GATE, "kind": "simulated"}]},
+            "REFUSED evidence: it opens no path: it does not say that a card of the tier ran it",
+        ),
+        (
+            {"gate": [{**GATE, "opens": False}]},
+            "REFUSED evidence: it opens no path: it does not say that a card of the tier ran it",
+        ),
         (
             {"news": {}, "known": {PATH: "record 0 of compute capability 7.5 opens it"}},
             f"REFUSED news: {PATH}: record 0 of compute capability 7.5 opens it",

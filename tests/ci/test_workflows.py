@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from ci import accepted, submission
 from ci.change import FOLDER
@@ -62,12 +64,55 @@ def test_nothing_of_an_event_stands_in_a_command(file: Path) -> None:
 
 def test_submissions_take_everything_from_main() -> None:
     text = (ROOT / "ci/workflows/submission.yml").read_text(encoding="utf-8")
-    assert text.count("ref: main\n") == text.count("uses: ") == 1
+    assert re.findall(r"^ +ref: (\S+)", text, re.MULTILINE) == ["refs/heads/main"]
+    assert text.count("uses: ") == 1
     assert "fetch-depth: 0" in text
     assert f'paths: ["{FOLDER}/*.json"]' in text
-    assert "-s submission -- main refs/submitted" in text
+    assert "ci/check_submission refs/heads/main refs/submitted\n" in text
     assert "refs/heads/submitted" not in text
     assert not re.search(r"git (checkout|merge|switch|pull|restore)\b", text)
+
+
+def test_the_workflow_ends_after_the_check() -> None:
+    """Which says why it could not; a job that is cut off says nothing. Ten minutes are for what is done before."""
+    text = (ROOT / "ci/workflows/submission.yml").read_text(encoding="utf-8")
+    (minutes,) = re.findall(r"timeout-minutes: (\d+)", text)
+    assert 60 * int(minutes) > submission.SECONDS + 600
+
+
+@pytest.mark.parametrize("name", ["submission", "compiler"])
+def test_what_is_installed_for_a_submission_is_pinned_by_its_digest(name: str) -> None:
+    text = (ROOT / f"ci/requirements/{name}.txt").read_text(encoding="utf-8")
+    lines = [line.strip(" \\") for line in text.splitlines() if not line.startswith("#")]
+    pins = [Requirement(line) for line in lines if not line.startswith("--hash=")]
+    assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", line) for line in lines if line.startswith("--"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = project["dependencies"] if name == "submission" else project["optional-dependencies"][name]
+    for wanted in map(Requirement, asked):
+        own = [pin for pin in pins if pin.name == wanted.name]
+        assert own
+        for pin in own:
+            ((how, version),) = ((one.operator, one.version) for one in pin.specifier)
+            assert how == "=="
+            assert wanted.specifier.contains(version)
+
+
+def test_a_submission_is_checked_with_what_is_pinned() -> None:
+    for file in ("noxfile.py", "ci/workflows/submission.yml"):
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert "--require-hashes" in text
+        assert "requirements" in text
+    assert re.search(r"def submission\(.*\n.*\n    _install_pinned\(", (ROOT / "noxfile.py").read_text())
+    installs = re.findall(r"pip install (.*)", (ROOT / "ci/workflows/submission.yml").read_text())
+    assert installs == ["--quiet --require-hashes --only-binary :all: -r ci/requirements/submission.txt"]
+
+
+def test_main_is_named_in_whole() -> None:
+    """`main` alone may be a tag of a fork. Of the page and the README."""
+    for text in (PAGE, (ROOT / "README.md").read_text(encoding="utf-8")):
+        told = re.findall(r"(?:-s submission --|check_submission) (\S+)", text)
+        assert {word for word in told if not word.startswith(("-", "]", "("))} <= {"refs/heads/main"}
+        assert "refs/heads/main" in told
 
 
 def test_sessions_and_options_exist() -> None:

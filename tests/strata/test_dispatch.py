@@ -163,8 +163,8 @@ def test_a_refusal_names_record_and_command() -> None:
     switches = read({PROMPT_Q4_TC: "1"})
     served = serve("prompt_attention", "q4_0", named(75), switches, real_gate)
     assert served.reason == (
-        "decode_attention/q4_0/simt instead of prompt_attention/q4_0/sm75: locked: no accepted record from compute "
-        "capability 7.5; a card of compute capability 7.5 opens it by `nox -s parity -- --record`"
+        "decode_attention/q4_0/simt instead of prompt_attention/q4_0/sm75: locked: no accepted record that says "
+        "compute capability 7.5; a card of compute capability 7.5 opens it by `nox -s parity -- --record`"
     )
     failed = builder.value(["prompt_attention/q4_0/sm75"])
     failed["cases"][0]["verdict"] = "EXCEEDS"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata import switches
-from strata.unforeseen import COULD_NOT_RUN, VARIABLE, advice, place, printable, unforeseen
+from strata.unforeseen import COULD_NOT_RUN, VARIABLE, advice, place, unforeseen
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +30,6 @@ def test_whatever_it_says_is_one_printable_line(kind: type[Exception], text: str
     said = unforeseen(raised(kind(text)))
     assert said.isprintable()
     assert said.startswith(f"unforeseen {kind.__name__} at tests/strata/test_unforeseen.py:")
-    assert len(said) < 400
 
 
 def test_the_place_is_the_innermost_line_of_our_own() -> None:
@@ -44,7 +43,7 @@ def test_the_place_is_the_innermost_line_of_our_own() -> None:
 
 
 def test_escapes_are_shown_and_not_sent() -> None:
-    assert printable("a\x1b[2Jb\n\tc\u202e") == "a\\x1b[2Jb c\\u202e"
+    assert unforeseen(ValueError("a\x1b[2Jb\n\tc\u202e")).endswith(": a\\u001b[2Jb c\\u202e")
 
 
 def test_the_traceback_is_there_for_whoever_asks(

@@ -51,8 +51,8 @@ class LanesCard:
     def build(self, kernel: Kernel) -> Image:
         return replace(self._lanes.build(kernel), arch=self.arch)
 
-    def array(self, host: np.ndarray, name: str = "") -> Buffer:
-        return self._lanes.array(host, name)
+    def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> Buffer:
+        return self._lanes.array(host, name, written=written)
 
     def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = POISON_OUTPUT, name: str = "") -> Buffer:
         return self._lanes.empty(shape, dtype, poison=poison, name=name)

@@ -13,10 +13,10 @@ from strata.executors.base import StrataError
 from strata.kernels.paths import MODES
 from strata.kernels.pool import Pool
 from tests.validation.stub import StubExecutor, attention
-from tests.validation.test_pack_case import pack as numpy_pack
 from validation import captured_case
 from validation.captured_case import build_captured
 from validation.cases import Case
+from validation.controls.pack_stand_in import pack as numpy_pack
 from validation.draws import Stream
 from validation.reference.kv_pack import hadamard
 

@@ -139,11 +139,35 @@ def test_nothing_can_run_is_exit_2(ends: Ends, capsys: pytest.CaptureFixture[str
     assert "no compiler" in capsys.readouterr().err
 
 
+def test_an_option_that_means_nothing_here_is_refused(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["fuzz", "--count", "1", "--paths", "router/*"]
+    assert main([*words, "--target", "sm_90"]) == 2
+    assert "--target is sm_90, an image for a card; expected none where lanes run" in capsys.readouterr().err
+    assert main([*words, "--rule", "8,24"]) == 0
+
+
+def test_the_command_of_a_failure_keeps_the_rule(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:
+    ends["router/fp32/simt", 0] = Compared("#0", "router/fp32/simt", 10, differing=1)
+    assert main(["fuzz", "--count", "1", "--paths", "router/*", "--rule", "8,24"]) == 1
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "python -m validation" in line]
+    again = parser().parse_args(shlex.split(line.partition("python -m validation ")[2]))
+    assert (again.rule, again.executor, again.target) == ("8,24", "lanes", None)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--out", ""), ("--count", "1_0"), ("--seed", "\u0661"), ("--target", "")]
+)
+def test_bad_options_are_named(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["fuzz", option, value])
+    assert caught.value.code == 2
+    assert f"argument {option}: {value!a}: expected " in capsys.readouterr().err
+
+
 def test_bad_input_ends_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fuzz", "--count", "0"]) == 2
     assert main(["fuzz", "--paths", "prompt_attentoin/*", "--executor", "lanes"]) == 2
     assert main(["fuzz", "--paths", "kv_pack/*", "--executor", "lanes"]) == 2
     errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 3
-    assert "prompt_attention/" in errors[1]
-    assert "kv_pack is not fuzzed" in errors[2]
+    assert len(errors) == 2
+    assert "prompt_attentoin/*" in errors[0]
+    assert "kv_pack is not fuzzed" in errors[1]

@@ -145,3 +145,17 @@ def test_the_record_holds_every_figure_that_moved() -> None:
     assert len(said["drifts"]) == len(got.drifts) > ledger_review.SHOWN
     assert said["drifts"][0]["now"] == 5.0
     assert said["drifts"][0]["ledger"] == 0.5
+
+
+def test_a_family_that_the_profile_plans_no_more_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the paths that were run, and of them alone."""
+    whole, other, results = held(), "prompt_attention/int8/sm80", cases()
+    section = {**whole.sections["sm_90", "quick"], **families.of_results(cases(path=other))}
+    names = profiles._attention_names()
+    monkeypatch.setattr(profiles, "_attention_names", lambda: [name for name in names if name != "flat"])
+    got = review(ASKED, results, Ledger({("sm_90", "quick"): section}))
+    assert {drift.key for drift in got.drifts} == {(PATH, "flat")}
+    (line,) = got.lines()
+    assert line.startswith(
+        f"ledger: {PATH} flat: the ledger has figures of it, and the profile plans it no more | accept"
+    )

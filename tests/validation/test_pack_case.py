@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strata.executors.base import Executor, Image, Kernel
+from strata.executors.base import Executor
 from strata.kernels import kv_pack as kernels
 from strata.kernels.kv_pack import Packed
 from strata.kernels.paths import MODES, PATHS
-from strata.kernels.pool import MODE_FORMATS, Pool
-from tests.validation.stub import DIGEST, StubExecutor, witness
-from validation import pack_case, planes
+from strata.kernels.pool import Pool
+from tests.validation.stub import StubExecutor
+from validation import pack_case
 from validation.cases import Case
+from validation.controls.pack_stand_in import append, pack, packing
 from validation.findings import Findings
 from validation.pack_case import ROTATED, Packing, same_pool
 from validation.recipes import Pages, find, of_operation
@@ -25,50 +26,12 @@ from validation.runner import settle
 from validation.settings import Settings
 from validation.verdict import Verdict
 
-
-class Builder(StubExecutor):
-    def build(self, kernel: Kernel) -> Image:
-        return Image(kernel, self.arch, DIGEST, (), "stub")
-
-
-def append(executor: Executor, pool: Pool, k: np.ndarray, v: np.ndarray, cells: object) -> Packed:
-    """What the kernel must do, by the reference packers and the row formula."""
-    listed = np.arange(len(k)) + int(cells) if isinstance(cells, int | np.integer) else np.asarray(cells)
-    page = pool.table[listed // pool.page_size]
-    here = page >= 0
-    arrays: list[np.ndarray | None] = [
-        a if a is None else a.copy() for a in (pool.k, pool.v, pool.k_scale, pool.v_scale)
-    ]
-    lost = 0
-    for side, (x, form, turned) in enumerate(zip((k, v), MODE_FORMATS[pool.mode], ROTATED[pool.mode], strict=True)):
-        stored = reference.hadamard32(x) if turned else x
-        made = planes.pack(stored, form)
-        for array, data in ((arrays[side], made.data), (arrays[side + 2], made.scale)):
-            if array is not None and data is not None:
-                array[page[here], :, (listed % pool.page_size)[here]] = data[here]
-        lost += reference.lost(stored[here], form)
-    k_, v_, ks, vs = arrays
-    assert k_ is not None
-    assert v_ is not None
-    entries = sorted({f"kv_pack_{form}" for form in MODE_FORMATS[pool.mode]})
-    entries += ["hadamard_256"] if any(ROTATED[pool.mode]) else []
-    seen = [witness(executor, (1, 1, 1), entry=entry) for entry in entries]
-    made_pool = Pool(pool.mode, pool.page_size, pool.n_head_kv, k_, v_, ks, vs, pool.table)
-    return Packed(made_pool, lost, seen, True)
-
-
-def pack(
-    executor: Executor, mode: str, k: np.ndarray, v: np.ndarray, *, page_size: int, table: np.ndarray, pages: int
-) -> Packed:
-    return append(executor, kernels.empty_pool(mode, pages, page_size, k.shape[1], table), k, v, 0)
-
-
-GOOD = Packing(pack, append, lambda executor, x: reference.hadamard32(x))
+GOOD = packing()
 CASE = Case("pack_bell", 1, 70, 0, 4, group=1)
 
 
 def run(packing: Packing = GOOD, case: Case = CASE, mode: str = "k8v4") -> Findings:
-    return pack_case.run(case, PATHS[f"kv_pack/{mode}/simt"], Builder(), Settings(), packing)
+    return pack_case.run(case, PATHS[f"kv_pack/{mode}/simt"], StubExecutor(), Settings(), packing)
 
 
 def failed(found: Findings) -> set[str]:

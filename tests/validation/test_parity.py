@@ -20,6 +20,7 @@ from validation.controls import proof
 from validation.operations import Operation
 from validation.pools import Inputs
 from validation.report import owner
+from validation.report.run_file import RunFile
 from validation.runner import run_jobs
 from validation.stations import Stations
 from validation.verdict import Check, Verdict
@@ -238,11 +239,58 @@ def test_no_compiler_and_no_card_is_exit_2(bench: Bench, capsys: pytest.CaptureF
     assert "no C++ compiler" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--profile", "huge"], ["--context", "many"], ["--seed", "-1"], ["--reps", "x"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--profile", "huge"],
+        ["--context", "many"],
+        ["--seed", "-1"],
+        ["--reps", "x"],
+        ["--context", "1_0"],
+        ["--seed", "\u0663"],
+        ["--out", ""],
+        ["--record", ""],
+        ["--capture", " "],
+        ["--target", ""],
+        ["--rule", ""],
+        ["--schedule-seed", str(1 << 63)],
+        ["--seed", "9" * 5000],
+    ],
+)
 def test_bad_options_are_exit_2(words: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run(*words)
     assert caught.value.code == 2
+
+
+@pytest.mark.parametrize("words", [["--rule", "sm_80"], ["--flavor", "fast"], ["--schedule-seed", "0"]])
+def test_options_of_lanes_are_refused_on_a_card(
+    bench: Bench, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They used to be read and forgotten."""
+    bench.card = True
+    assert run("--case", ONE, *words) == 2
+    assert f"{' is '.join(words)}, " in capsys.readouterr().err
+    assert run("--case", ONE) == 0
+
+
+def test_two_runs_do_not_share_a_directory(bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """While one lives the other is refused, and nothing of the first is lost; afterwards the first is replaced, and the
+    second says so."""
+    living = RunFile(tmp_path)
+    living.write({"status": "running"})
+    assert run("--case", ONE, "--out", str(tmp_path)) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert "another run is writing there now" in shown.err
+    assert record(tmp_path) == {"status": "running"}
+    living.close()
+    assert run("--case", ONE, "--out", str(tmp_path)) == 0
+    assert (
+        f"{tmp_path / 'run.json'}: the file of an earlier run that never ended is replaced" in capsys.readouterr().out
+    )
+    assert run("--case", ONE, "--out", str(tmp_path)) == 0
+    assert "the file of an earlier run with status 'complete' is replaced" in capsys.readouterr().out
 
 
 def test_sizes_run_one_case_on_each_path(bench: Bench, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_the_engine_accepts_the_inputs(name: str, mode: str) -> None:
 
 
 class Keeper:
-    def array(self, host: np.ndarray, name: str = "") -> np.ndarray:
+    def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> np.ndarray:
         return host
 
 

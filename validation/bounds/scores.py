@@ -23,8 +23,9 @@ from __future__ import annotations
 import numpy as np
 
 from strata.executors.lanes import RULES, Rule
-from validation.bounds.softmax import Terms, U
+from validation.bounds.softmax import U
 from validation.bounds.tensor_core import TURING_RIVAL
+from validation.reference.terms import Terms
 
 SLICE = 16
 DIMS_PER_SUM = 32

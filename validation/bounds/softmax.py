@@ -29,32 +29,14 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
+from validation.reference.terms import Terms
+
 #: Unit roundoff of float32, round to nearest.
 U = 2.0**-24
 #: exp() of more than this is not needed: the hull bounds the error long before.
 _LARGEST_EXPONENT = 300.0
 #: Covers the roundings of the bound's own evaluation.
 WIDENED = 1 + 2.0**-30
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What one query's outputs are made of, in float64; n resident cells.
-
-    scores: [kv, group, n]; products: [kv, group, n], sum |q||k| / 16; keys: [kv, n], sum |k| / 16;
-    largest_q: [kv, group], max |q|; v: [kv, n, 256]; largest_v: [kv], the largest |scale| of V times
-    the largest code of its format; q: [kv, group, 256]; k: [kv, 256, n].
-    """
-
-    scores: np.ndarray
-    products: np.ndarray
-    keys: np.ndarray
-    largest_q: np.ndarray
-    v: np.ndarray
-    largest_v: np.ndarray
-    q: np.ndarray
-    k: np.ndarray
-    place: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -20,18 +20,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 from rich.table import Table
 
+from strata.arguments import file, numbers, whole
 from strata.command import command
+from strata.shown import shown
 from strata.unforeseen import INTERRUPTED
 from validation.captured.archive import Capture, load
 from validation.captured.capture import DEFAULT_LAYERS, DEFAULT_TOKENS, capture
 from validation.captured.forward import Progress
+from validation.terminal import Terminal
 
 
 @command()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 2 could not, 130 interrupted."""
     options = _parser().parse_args(arguments)
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal(soft_wrap=True)
     if options.show:
         _describe(console, load(options.show), options.show)
         return 0
@@ -47,25 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validation.captured", description=__doc__)
-    parser.add_argument("--tokens", type=int, default=DEFAULT_TOKENS, help="tokens to run (default %(default)s)")
+    parser.add_argument("--tokens", type=whole(1), default=DEFAULT_TOKENS, help="tokens to run (default %(default)s)")
     parser.add_argument(
         "--layers",
-        type=_layers,
+        type=numbers,
         default=DEFAULT_LAYERS,
         metavar="L,L,...",
         help=f"layers to keep (default {','.join(map(str, DEFAULT_LAYERS))})",
     )
     target = parser.add_mutually_exclusive_group(required=True)
-    target.add_argument("--out", type=Path, metavar="FILE", help="where to write the capture (.npz)")
-    target.add_argument("--show", type=Path, metavar="FILE", help="check a capture and show it, running nothing")
+    target.add_argument("--out", type=file, metavar="FILE", help="where to write the capture (.npz)")
+    target.add_argument("--show", type=file, metavar="FILE", help="check a capture and show it, running nothing")
     return parser
-
-
-def _layers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of layer numbers such as 0,5,11,17") from None
 
 
 @contextmanager
@@ -99,8 +95,8 @@ def _plain_lines(console: Console) -> Callable[[str, int, int], None]:
 
 def _describe(console: Console, result: Capture, path: Path) -> None:
     data = result.metadata
-    console.print(f"model   SHA-256 {data.model_sha256}")
-    console.print(f"text    SHA-256 {data.text_sha256}  {data.tokens} tokens of {data.text_source}")
+    console.print(f"model   SHA-256 {shown(data.model_sha256)}")
+    console.print(f"text    SHA-256 {shown(data.text_sha256)}  {data.tokens} tokens of {shown(data.text_source)}")
     console.print(f"loss    {data.loss:.4f} per token (limit: unigram entropy {data.loss_limit:.4f})")
     table = Table("layer", "part", "shape", "largest", "median", "largest / median by channel")
     for layer, inputs in result.layers.items():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata.executors.base import StrataError
+from validation import whole_file
 from validation.captured.forward import AttentionInputs
 
 FORMAT = "strata-capture/1"
@@ -79,15 +79,11 @@ def check_loss(loss: float, limit: float) -> None:
 def save(result: Capture, out: Path) -> None:
     """Write a capture; the file appears whole or not at all. Raises CaptureError."""
     arrays = {f"{part}_{layer}": getattr(inputs, part) for layer, inputs in result.layers.items() for part in PARTS}
-    unfinished = out.with_name(f"{out.name}.{os.getpid()}.part")
     try:
-        with unfinished.open("wb") as file:
+        with whole_file.replacing(out) as file:
             np.savez(file, allow_pickle=False, **{_METADATA: np.array(json.dumps(asdict(result.metadata)))}, **arrays)
-        unfinished.replace(out)
-    except OSError as error:
-        raise CaptureError(f"cannot write {out}: {error.strerror or error}") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
+    except StrataError as error:
+        raise CaptureError(str(error)) from error
 
 
 def load(path: Path) -> Capture:

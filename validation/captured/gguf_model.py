@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strata.executors.base import StrataError
+from strata.executors.base import StrataError, system_reason
 from validation.captured.tokenizer import Vocabulary
 
 if TYPE_CHECKING:
@@ -212,5 +212,5 @@ def _join(parts: Sequence[Path], joined: Path) -> str:
                         digest.update(chunk)
                         target.write(chunk)
     except OSError as error:
-        raise ModelError(f"cannot join the model file in {joined.parent}: {error.strerror or error}") from None
+        raise ModelError(f"cannot join the model file in {joined.parent}: {system_reason(error)}") from None
     return digest.hexdigest()

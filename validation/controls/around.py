@@ -28,8 +28,8 @@ from validation.settings import Settings
 Spoiled = Callable[[Any], Any]
 
 
-def _around(recipe: str, operation: str, spoil: Spoiled | None, check: str) -> str:
-    case = ExpertCase(recipe, 5, 6, 40, 5, 256, 64)
+def stand_ins(spoil: Spoiled | None = None) -> Around:
+    """The models in the place of both kernels, their results changed by `spoil`."""
 
     def route(executor: Executor, logits: np.ndarray, ranks: int) -> Routing:
         due = router_reference.route(logits, ranks)
@@ -45,8 +45,13 @@ def _around(recipe: str, operation: str, spoil: Spoiled | None, check: str) -> s
         made = Combined(out, int((~np.isfinite(out)).sum()), [witness(LANES, (1, 1, 1))], True)
         return made if spoil is None else spoil(made)
 
-    kernels = Around(route, combine, lambda name: list(stand_in.kernel().kernels(PATH, None, None)))
-    return said(around_case.run(case, PATHS[f"{operation}/fp32/simt"], LANES, Settings(), kernels), check)
+    return Around(route, combine, lambda name: list(stand_in.kernel().kernels(PATH, None, None)))
+
+
+def _around(recipe: str, operation: str, spoil: Spoiled | None, check: str) -> str:
+    case = ExpertCase(recipe, 5, 6, 40, 5, 256, 64)
+    path = PATHS[f"{operation}/fp32/simt"]
+    return said(around_case.run(case, path, LANES, Settings(), stand_ins(spoil)), check)
 
 
 def _bit(x: np.ndarray) -> np.ndarray:

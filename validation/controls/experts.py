@@ -196,9 +196,9 @@ def _tiers() -> str:
 
 def _soft() -> str:
     """Inputs whose experts are all the same."""
-    memo = Memo()
-    data: Inputs = memo.get("expert inputs", (CASE, PATH.mode), lambda: build(CASE, PATH.mode))
+    memo, data = Memo(), build(CASE, PATH.mode)
     data.blobs[:] = data.blobs[:1]
+    memo.get("expert inputs", (CASE, PATH.mode), lambda: data)
     return said(expert_case.run(CASE, PATH, LANES, Settings(), memo, {"expert_fused": _kernel()}), "data")
 
 

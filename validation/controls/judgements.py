@@ -12,6 +12,7 @@ import numpy as np
 from strata.executors.base import Executor, Witness
 from strata.kernels.pool import Pool
 from validation import judge, pack_case, probes, runner, verdict
+from validation.arrays import frozen
 from validation.controls.control import Control
 from validation.controls.stand_in import BLOCK, DIGEST, ENTRY, StubCard, StubExecutor
 from validation.reference.prompt_attention import Reference
@@ -77,7 +78,7 @@ def settling() -> Iterator[Control]:
 
 
 #: A right answer [queries, heads, dims]: a loud head beside quiet ones, both signs.
-REF = np.linspace(-1, 1, 3 * 3 * 256).reshape(3, 3, 256) * np.array([1.0, 2.0**-9, 0.5])[:, None]
+REF = frozen(np.linspace(-1, 1, 3 * 3 * 256).reshape(3, 3, 256) * np.array([1.0, 2.0**-9, 0.5])[:, None])
 _SIZE = 2.0**-18
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from strata.executors.base import POISON_OUTPUT, Executor, LaunchError, StrataError
 from strata.kernels.paths import PATHS, Path
 from validation import path_bound, pools, runner
+from validation.arrays import frozen
 from validation.attention_case import Memo
 from validation.cases import Case
 from validation.controls import stand_in
@@ -63,7 +64,7 @@ ALL_CHECKS = (
 
 @cache
 def _inputs(case: Case = CASE) -> Inputs:
-    return pools.build(case, PATH.mode)
+    return frozen(pools.build(case, PATH.mode))
 
 
 @cache
@@ -71,7 +72,7 @@ def _answer() -> tuple[np.ndarray, np.ndarray]:
     """The reference and the path's bound on CASE, which the runner works out for itself as well."""
     inputs = _inputs()
     reference = attend(inputs.q, inputs.pool, inputs.ids, inputs.steps, np.arange(CASE.queries))
-    return reference.out, path_bound.bound(PATH, inputs, reference, LANES)
+    return frozen((reference.out, path_bound.bound(PATH, inputs, reference, LANES)))
 
 
 def _beyond(share: float) -> np.ndarray:

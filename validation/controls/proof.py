@@ -8,7 +8,22 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from validation.controls import around, data, enclosures, experts, judgements, kernels, runs, values
+from validation.controls import (
+    around,
+    changed_inputs,
+    data,
+    enclosures,
+    experts,
+    flags,
+    floors,
+    judgements,
+    kernels,
+    local_bounds,
+    memory,
+    memory_sizes,
+    runs,
+    values,
+)
 from validation.controls.control import Answer, Control, answer
 
 #: What makes the controls, by what they are about. Each must have some, or the proof fails.
@@ -17,9 +32,11 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "comparator identical": values.identical,
     "comparator written": values.written,
     "comparator holds": values.holds,
+    "comparators on odd sizes": values.odd,
     "combined verdicts": judgements.combining,
     "settled verdicts": judgements.settling,
     "gates": judgements.gating,
+    "bounds of each element": local_bounds.local,
     "enclosures": enclosures.enclosing,
     "battery": judgements.probing,
     "witness": judgements.witnessing,
@@ -32,6 +49,11 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "wrong expert kernels": experts.negative,
     "healthy routers and sums": around.positive,
     "wrong routers and sums": around.negative,
+    "sizes of memory": memory_sizes.sizes,
+    "kernels that keep their inputs": changed_inputs.unchanging,
+    "kernels that change their inputs": changed_inputs.changing,
+    "flags of compilation": flags.compilation,
+    "arithmetic of lent memory": memory.arithmetic,
     "whole runs": runs.run_level,
 }
 
@@ -46,9 +68,22 @@ def ask(group: str, make: Callable[[], Iterator[Control]]) -> list[Answer]:
     return found or [Answer(f"{group}/rows", "none", "rows")]
 
 
+#: The group of controls that ask whether any of the others, of the plans or of the ledger, is gone.
+FLOOR = "nothing has vanished"
+
+
 def prove(groups: Mapping[str, Callable[[], Iterator[Control]]] = GROUPS) -> dict[str, list[Answer]]:
-    """Every control's answer, by group."""
-    return {group: ask(group, make) for group, make in groups.items()}
+    """Every control's answer, by group; of all groups also whether one of them is gone."""
+    answers = {group: ask(group, make) for group, make in groups.items()}
+    if groups is GROUPS:
+        made = {group: [one.name for one in own] for group, own in answers.items()}
+        answers[FLOOR] = ask(FLOOR, lambda: floors.standing(made))
+    return answers
+
+
+def names() -> dict[str, list[str]]:
+    """The names of all controls but those of the floor, by group."""
+    return {group: [control.name for control in make()] for group, make in GROUPS.items()}
 
 
 def flat(answers: Mapping[str, Sequence[Answer]]) -> list[Answer]:

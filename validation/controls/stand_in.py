@@ -25,9 +25,32 @@ ENTRY = "stub"
 BLOCK = 128
 
 
+class StubBuffer:
+    """An array in the place of an executor's memory, which a stand-in kernel may change."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+        self.shape: tuple[int, ...] = values.shape
+        self.dtype: np.dtype[Any] = values.dtype
+        self.nbytes = values.nbytes
+
+    @property
+    def address(self) -> int:
+        return int(self.values.ctypes.data)
+
+    def host(self) -> np.ndarray:
+        return self.values.copy()
+
+    def write(self, host: np.ndarray) -> None:
+        self.values[...] = host
+
+    def guards_intact(self) -> bool:
+        return True
+
+
 @dataclass
 class StubExecutor:
-    """Runs nothing; the stand-in kernels only ask it for its name and its image."""
+    """Runs nothing: the stand-in kernels ask it for its name, its image and memory, and a launch does nothing."""
 
     name: str = "lanes"
     arch: str = "lanes-stub"
@@ -36,16 +59,16 @@ class StubExecutor:
     def build(self, kernel: Kernel) -> Image:
         return Image(kernel, self.arch, DIGEST, (), "stub")
 
-    def array(self, host: np.ndarray, name: str = "") -> Buffer:
-        raise NotImplementedError
+    def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> Buffer:
+        return StubBuffer(np.array(host))
 
     def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = 0, name: str = "") -> Buffer:
-        raise NotImplementedError
+        return StubBuffer(np.full(shape, poison).astype(dtype))
 
     def launch(
         self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
     ) -> Witness:
-        raise NotImplementedError
+        return witness(self, grid)
 
     def describe(self) -> dict[str, Any]:
         return {"executor": self.name, "arch": self.arch}
@@ -102,10 +125,15 @@ class Attended:
 
     def __call__(self, inputs: Inputs, order: int = 1) -> np.ndarray:
         for known, way, out in self._held:
-            if known is inputs and way == order:
+            if way == order and all(a is b for a, b in zip(_arrays(known), _arrays(inputs), strict=True)):
                 return out.copy()
         self._held = [*self._held[-7:], (inputs, order, attention(inputs, order))]
         return self._held[-1][2].copy()
+
+
+def _arrays(inputs: Inputs) -> tuple[np.ndarray, ...]:
+    """Which inputs these are: a run is handed the same copies as long as nobody changes them."""
+    return inputs.q, inputs.ids, inputs.steps, inputs.pool.k, inputs.pool.v, inputs.pool.table
 
 
 def kernel(

@@ -106,6 +106,18 @@ PLACES = {"first": (0, 0, 0), "middle": (2, 1, 3), "last row": (4, 0, 0), "last 
 #: As many elements as hide one from a mean, a percentile or the first rows.
 MANY = (64, 8, 64)
 
+#: Where a bound is wide, of an array whose last element is wrong: in another query, head and dim than its own, and in
+#: one that differs in one of them alone.
+WIDE = {
+    "others": (0, 0, 0),
+    "other queries": (0, -1, -1),
+    "other heads": (-1, 0, -1),
+    "other dims": (-1, -1, 0),
+    "the element before it": (-1, -1, -2),
+}
+#: Shapes whose sizes no power of two divides: what takes elements two, four or more at a time has some left over.
+ODD = ((3,), (7, 1), (3, 5, 7), (1, 1, 257), (33, 3, 31), (4099,))
+
 #: name, shape and dtype of got, want and bound, verdict: all hold ones.
 Form = tuple[tuple[int, ...], str]
 FORMS: tuple[tuple[str, Form, Form, Form, str], ...] = (
@@ -206,10 +218,40 @@ def _among_many() -> Iterator[Control]:
     yield Control("within/all NaN", partial(_within, np.full_like(right, NAN), want, bound), WRONG)
     voided = np.full(MANY, NAN)
     yield Control("within/all NaN on both sides", partial(_within, np.full_like(right, NAN), voided, bound), VOID)
-    wide = bound.copy()
-    wide[0, 0, 0] = 1e30
     wrong = _among(right, (-1, -1, -1), 4.0)
-    yield Control("within/one wide bound does not serve others", partial(_within, wrong, want, wide), WRONG)
+    for whose, at in WIDE.items():
+        wide = _among(bound, at, 1e30)
+        yield Control(f"within/one wide bound does not serve {whose}", partial(_within, wrong, want, wide), WRONG)
+
+
+def _odd() -> Iterator[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    """Name, shape and place of every element of odd arrays that could be left over."""
+    for shape in ODD:
+        size = int(np.prod(shape))
+        for back in sorted({1, 2, 3, size // 2, size}):
+            place = tuple(int(i) for i in np.unravel_index(size - back, shape))
+            yield f"{'x'.join(map(str, shape))}, {back} from the end", shape, place
+
+
+def odd() -> Iterator[Control]:
+    """One wrong element of arrays of odd sizes, in each comparator, and of elements of every width."""
+    for name, shape, place in _odd():
+        want = np.linspace(1, 2, int(np.prod(shape))).reshape(shape)
+        right = want.astype(np.float32)
+        bound = np.full(shape, 2.0**-20)
+        for what, value in (("a wrong element", 4.0), ("NaN", NAN)):
+            wrong = _among(right, place, value)
+            yield Control(f"within/{what} of {name}", partial(_within, wrong, want, bound), WRONG)
+        bits = _among(right.view(np.uint32), place, POISON_OUTPUT).view(np.float32)
+        yield Control(f"written/poison of {name}", partial(_written, bits), WRONG)
+        for dtype in ("u1", "f2", "f4", "f8"):
+            same = np.ones(shape, dtype)
+            other = _among(same, place, 2)
+            yield Control(f"identical/{dtype} of {name}", partial(_identical, other, same), WRONG)
+
+
+def _written(out: np.ndarray) -> str:
+    return said(verdict.written("control", out))
 
 
 def identical() -> Iterator[Control]:
@@ -249,16 +291,12 @@ def identical() -> Iterator[Control]:
 
 def written() -> Iterator[Control]:
     """Rows of WRITTEN at every end of an array, and forms."""
-
-    def ask(out: np.ndarray) -> str:
-        return said(verdict.written("control", out))
-
     for row, bits, expected in WRITTEN:
         for place, at in PLACES.items():
-            yield Control(f"written/{row}, {place}", partial(ask, _patterns(SHAPE, at, bits)), expected)
+            yield Control(f"written/{row}, {place}", partial(_written, _patterns(SHAPE, at, bits)), expected)
     for dtype in ("f8", "f2", "i4", ">f4"):
-        yield Control(f"written/{dtype}", partial(ask, np.ones(SHAPE, dtype)), WRONG)
-    yield Control("written/empty", partial(ask, np.ones((0, 4), np.float32)), VOID)
+        yield Control(f"written/{dtype}", partial(_written, np.ones(SHAPE, dtype)), WRONG)
+    yield Control("written/empty", partial(_written, np.ones((0, 4), np.float32)), VOID)
 
 
 def _held(condition: Any) -> str:

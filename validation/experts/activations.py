@@ -15,6 +15,8 @@ _RARE, _LOUDER = 200, 12
 _ZERO_TOKEN = 77
 #: DECADES: sizes of blocks, as powers of two.
 _DECADES = (-15, 15)
+#: LADDER: sizes of the first token and the last.
+LADDER = (-115, 40)
 #: OUTLIERS: one channel in so many, larger by this power of two.
 _CHANNELS, _OUTLIER = 97, 10
 #: TINY: in every second token alone, else beside others; exponents of the largest value of a block. The reciprocal of
@@ -63,6 +65,8 @@ def draw(stream: Stream, values: Values, tokens: int, n: int) -> np.ndarray:
         x = np.where(beside, x, tiny)
     elif values is Values.BROKEN:
         x = _broken(stream, x)
+    elif values is Values.LADDER:
+        x = np.ldexp(x, ladder(LADDER, tokens)[:, None])
     elif values is Values.ONE_HOT:
         hot = np.zeros_like(x)
         place = (np.arange(tokens) * 37 + int(stream.child("place").below(n, ()))) % n
@@ -70,6 +74,12 @@ def draw(stream: Stream, values: Values, tokens: int, n: int) -> np.ndarray:
         hot[np.arange(tokens), place] = size
         x = hot
     return np.asarray(x)
+
+
+def ladder(ends: tuple[int, int], count: int) -> np.ndarray:
+    """int32 [count]: even steps from the first of `ends` to the last."""
+    first, last = ends
+    return (first + np.arange(count) * (last - first) // max(count - 1, 1)).astype(np.int32)
 
 
 def _sized(x: np.ndarray, exponents: np.ndarray) -> np.ndarray:

@@ -6,15 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from validation.arrays import frozen
 from validation.draws import Stream
+from validation.experts.activations import ladder
 from validation.experts.case import ExpertCase
 
 #: Bits of a NaN of each sign and of both infinities.
-_BROKEN = np.array([0x7FC00000, 0xFFC00001, 0x7F800000, 0xFF800000], np.uint32)
+_BROKEN = frozen(np.array([0x7FC00000, 0xFFC00001, 0x7F800000, 0xFF800000], np.uint32))
 #: Levels that logits of ties take.
 _LEVELS = 5
 #: One column in so many of a sum without a shared expert holds -0 in every row, and of a broken one infinity.
 _ZERO = 7
+#: Exponents between which ladders step from the first token to the last; of a gate, which is taken with both signs; and
+#: from one rank to the next, up for rows and down for weights.
+_SPREADS, _SIZES, _GATES, _RANK = (-140, 120), (-140, 60), (-140, 8), 8
 #: One token in so many has no shared expert's share, its gate being far below zero.
 _SHUT = 4
 
@@ -44,6 +49,10 @@ def logits(case: ExpertCase) -> np.ndarray:
         broken[0] = True
         bits[broken] = _BROKEN[stream.child("what").below(len(_BROKEN), shape)][broken]
         x = bits.view(np.float32)
+    elif kind == "ladder":
+        spread = ladder(_SPREADS, case.tokens)[:, None]
+        x = np.ldexp(stream.child("bell").normals(shape), spread)
+        x[1::2] = -np.abs(x[1::2]) - np.ldexp(np.float32(8), spread[1::2])
     return np.ascontiguousarray(x)
 
 
@@ -78,6 +87,14 @@ def sums(case: ExpertCase) -> Sums:
         rows[:, -1], weights[:, -1] = -rows[:, 0], weights[:, 0]
     shared = stream.child("shared").normals((case.tokens, case.n), 2)
     gate = stream.child("gate").normals(case.tokens, 4)
+    if kind == "ladder":
+        steps, size = _RANK * np.arange(case.top, dtype=np.int32)[:, None], ladder(_SIZES, case.tokens)[:, None]
+        rows = np.ldexp(stream.child("rows").normals(shape), np.minimum(size[..., None] + steps, _SPREADS[1]))
+        weights = np.ldexp(weights, -steps[:, 0])
+        shared = np.ldexp(shared, size)
+        own = ladder(_GATES, case.tokens)
+        gate = np.ldexp(np.where(np.arange(case.tokens) % 2, np.float32(-1), np.float32(1)), own[::-1])
+        return Sums(rows, weights, shared, gate)
     gate[::_SHUT] = np.float32(-200)
     if kind == "broken":
         place = tuple(int(stream.child("place", axis).below(size, ())) for axis, size in enumerate(shape))

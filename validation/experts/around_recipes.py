@@ -7,11 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AroundRecipe:
-    """operation: `router` or `combine`."""
+    """operation: `router` or `combine`; edition: of the plans, from which on it is planned; far: whether lanes are
+    asked the checks of `validation.magnitude` besides."""
 
     name: str
     motivation: str
     operation: str
+    edition: int = 1
+    far: bool = False
+
+    @property
+    def ladder(self) -> bool:
+        """Whether each token has a size of its own, so that it takes many of them."""
+        return self.name.endswith("_ladder")
 
 
 _ROWS = (
@@ -64,6 +72,37 @@ _ROWS = (
         "combine_broken",
         "A NaN, and infinities under a weight of 0: kept and counted, other tokens keep their bits.",
         "combine",
+    ),
+    # Both sweep scales over the whole range of a float, token by token: every intermediate crosses each threshold.
+    AroundRecipe(
+        "router_ladder",
+        "The spread of a token's logits from 2**-140 to 2**120, every second token's far below zero: the exponent of a "
+        "share goes from nothing over the subnormals to far beyond the last that is not zero. An exponential cut short "
+        "near zero, a limit of logits and a finite stand-in for minus infinity show.",
+        "router",
+        edition=2,
+    ),
+    AroundRecipe(
+        "combine_ladder",
+        "Rows from 2**-140 to 2**60, weights that fall by 2**8 from rank to rank over rows that rise as fast, and gates "
+        "of both signs from 2**-140 to 2**8: tiny weights and rows count, products are subnormal, and the sigmoid goes "
+        "from a half over all its thresholds to 0 and 1.",
+        "combine",
+        edition=2,
+    ),
+    AroundRecipe(
+        "router_sizes",
+        "Experts and ranks on both sides of a warp's lanes and of the most there may be; on lanes 2**31 tokens.",
+        "router",
+        edition=2,
+        far=True,
+    ),
+    AroundRecipe(
+        "combine_sizes",
+        "Ranks on both sides of powers of two, up to the most there may be; on lanes more than 2**33 outputs.",
+        "combine",
+        edition=2,
+        far=True,
     ),
 )
 

@@ -23,6 +23,8 @@ _SHIFTS = 5
 _SCALE_BYTES = 2
 _MANTISSA = 1 << 10
 _LARGEST_SUBNORMAL = _MANTISSA - 1
+#: LADDER: exponents of the smallest subnormal and of the largest.
+LADDER = (-24, 15)
 #: EXTREMES: FP16 bits; zeros of both signs, subnormals, the smallest normal, ordinary ones, the largest.
 EXTREMES = (0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x83FF, 0x0400, 0x8400, 0x3C00, 0xBC00, 0x2E66, 0x7BFF, 0xFBFF)
 
@@ -40,26 +42,26 @@ def blob(stream: Stream, kind: Weights, expert: int, gate_up: str, down: str, n:
     """uint8 [blob_bytes]: one expert. stream: that of the case's weights."""
     own = stream.child(expert)
     halves = [
-        _matrix(own.child(name), kind, expert, form, rows * FORMATS[form].row_bytes(k) // FORMATS[form].nbytes)
-        for name, form, rows, k in (("gate_up", gate_up, 2 * ff, n), ("down", down, n, ff))
+        _matrix(own.child(name), kind, expert, form, rows * FORMATS[form].row_bytes(k) // FORMATS[form].nbytes, stacked)
+        for name, form, rows, k, stacked in (("gate_up", gate_up, 2 * ff, n, True), ("down", down, n, ff, False))
     ]
     return np.concatenate(halves)
 
 
-def _matrix(stream: Stream, kind: Weights, expert: int, form: str, count: int) -> np.ndarray:
-    """uint8 [count * bytes of a block]: blocks of a format."""
+def _matrix(stream: Stream, kind: Weights, expert: int, form: str, count: int, stacked: bool = False) -> np.ndarray:
+    """uint8 [count * bytes of a block]: blocks of a format. stacked: of gate and then of up."""
     made = FORMATS[form]
     if kind is Weights.GOLDEN:
         known = golden_blocks(form)
         return np.ascontiguousarray(known[stream.child("which").below(len(known), count)]).reshape(-1)
     data = stream.child("bytes").octets((count, made.nbytes))
     data[:, :_SCALE_BYTES] = (
-        _scales(stream.child("scale"), kind, expert, form, count).astype("<u2").view(np.uint8).reshape(-1, 2)
+        _scales(stream.child("scale"), kind, expert, form, count, stacked).astype("<u2").view(np.uint8).reshape(-1, 2)
     )
     return data.reshape(-1)
 
 
-def _scales(stream: Stream, kind: Weights, expert: int, form: str, count: int) -> np.ndarray:
+def _scales(stream: Stream, kind: Weights, expert: int, form: str, count: int, stacked: bool = False) -> np.ndarray:
     """uint16 [count]: FP16 bits."""
     base = PLAIN.get(form, _OTHERS)
     mantissa = _MANTISSA + stream.child("mantissa").below(_MANTISSA, count)
@@ -73,10 +75,21 @@ def _scales(stream: Stream, kind: Weights, expert: int, form: str, count: int) -
         return np.asarray(np.where(stream.child("kind").below(2, count) == 0, special, plain))
     if kind is Weights.FAINT:
         return (1 + stream.child("faint").below(_LARGEST_SUBNORMAL, count)).astype(np.uint16) ^ sign
+    if kind is Weights.LADDER:
+        return _halves(mantissa, _ladder(count, stacked)) ^ sign
     low, high = _DECADES
     exponent = base + low + expert % _SHIFTS + stream.child("exponent").below(high - low + 1, count)
     flip = np.uint16((expert // _SHIFTS % 2) << 15)
     return np.asarray(_halves(mantissa, exponent) ^ sign ^ flip)
+
+
+def _ladder(count: int, stacked: bool) -> np.ndarray:
+    """int64 [count]: exponents over the whole range of FP16, rising from block to block; of two stacked matrices the
+    second one's fall."""
+    low, high = LADDER
+    half = count // 2 if stacked else count
+    rises = low + np.arange(half) * (high - low) // max(half - 1, 1)
+    return np.concatenate([rises, rises[::-1]]) if stacked else rises
 
 
 def _halves(mantissa: np.ndarray, exponent: np.ndarray) -> np.ndarray:

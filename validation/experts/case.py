@@ -7,9 +7,9 @@ then those of the model, 2,560 and 640.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from validation.cases import Case, CaseError
+from strata.arguments import shown
+from validation.cases import Case, CaseError, number, unknown_key
 from validation.draws import Stream
 
 #: The model's hidden size and expert width.
@@ -24,8 +24,6 @@ _LARGEST = {
     "n": 1 << 16,
     "ff": 1 << 16,
 }
-#: Digits of the largest number, a seed.
-_DIGITS = len(str(_LARGEST["seed"]))
 #: Divisors of n and ff: blocks of gate and up hold 256 values, and activations come in records of 64.
 _MULTIPLES = {"n": 256, "ff": 64}
 
@@ -75,21 +73,16 @@ class ExpertCase:
         for word in text.split():
             key, equals, value = word.partition("=")
             if not equals or not value:
-                raise CaseError(f"case: {word!r} is not of the form key=value")
+                raise CaseError(f"case: {shown(word)} is not of the form key=value")
             if key in seen:
                 raise CaseError(f"case: {key} is said twice, expected once")
             seen.add(key)
             if key == "recipe":
                 recipe = value
             elif key not in _FIELDS:
-                near = get_close_matches(key, ["recipe", *_FIELDS], n=1, cutoff=0.0)[0]
-                raise CaseError(f"case: unknown key {key!r}; the nearest is {near!r}")
-            elif not value.isascii() or not value.isdigit():
-                raise CaseError(f"case: {key} is {value!r}, expected a number of decimal digits")
-            elif len(value) > _DIGITS:
-                raise CaseError(f"case: {key} has {len(value)} digits, expected {_DIGITS} at most")
+                raise unknown_key(key, ["recipe", *_FIELDS])
             else:
-                numbers[key] = int(value)
+                numbers[key] = number(key, value)
         missing = ["recipe"] * (not recipe) + [name for name in _FIELDS if name not in numbers]
         if missing:
             said = "recipe=experts_plain seed=1 tokens=33 experts=6 top=3"

@@ -18,6 +18,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from strata.arguments import whole
 from validation.bounds import experts as bounds
 from validation.bounds.published_experts import RMS_TO_ROUNDED, WORST_ROW_TO_ROUNDED
 from validation.draws import Stream
@@ -152,7 +153,7 @@ def rows(settings: dict[str, Setting] | None = None) -> Iterator[Row]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=list(PAIRS), help="pairs of formats")
-    parser.add_argument("--seed", type=int, default=SEED, help="seed of expert and tokens")
+    parser.add_argument("--seed", type=whole(), default=SEED, help="seed of expert and tokens")
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fixtures.blocks import EXPERTS, golden
 from strata.formats import FORMATS
+from validation.arrays import frozen
 
 
 @cache
@@ -20,6 +21,4 @@ def blocks(form: str) -> np.ndarray:
     parts.append(golden(form).blocks.reshape(-1, size))
     found = np.unique(np.concatenate(parts), axis=0)
     half = np.ascontiguousarray(found[:, :2]).view("<f2")[:, 0]
-    found = found[np.isfinite(half)]
-    found.flags.writeable = False
-    return np.asarray(found)
+    return frozen(np.asarray(found[np.isfinite(half)]))

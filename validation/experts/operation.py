@@ -13,6 +13,7 @@ from strata.kernels.paths import Path
 from validation.experts.arithmetic import FUSED, Arithmetic
 from validation.experts.case import ExpertCase
 from validation.experts.inputs import Inputs
+from validation.handed import handed
 from validation.reference.experts import Codes
 
 #: How a path may be told to do its work: a number of its own, or one for gate and up and one for down.
@@ -63,3 +64,6 @@ class ExpertOperation:
     prepare: Callable[[Executor, Path, Inputs], tuple[Callable[[], object], Any]] | None = None
     refuses_strays: bool = False
     lacks: Callable[[Executor, Path, Shape], str] = field(default=lambda *_: "")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run", handed(self.run))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from strata.formats import FORMATS
-from validation.experts import routing
+from validation.experts import activations, blobs, routing
 from validation.experts.case import ExpertCase
 from validation.experts.inputs import Inputs
 from validation.experts.recipes import Routing, Values, Weights, find
@@ -16,6 +16,8 @@ from validation.verdict import Check, Verdict
 
 #: Draws from which on chance all but never leaves one of two sides out (2**-32).
 DRAWS = 32
+#: Binades that scales of LADDER span at least: all but one at each end, and where a matrix has few blocks.
+LADDER_BINADES = blobs.LADDER[1] - blobs.LADDER[0] - 3
 
 
 def kept(case: ExpertCase, data: Inputs) -> Check:
@@ -45,14 +47,17 @@ def _blobs(kind: Weights, data: Inputs) -> Iterator[str]:
             continue
         if kind in (Weights.PLAIN,) and (sign.any() or not size.all()):
             yield f"positive scales, those of {form} are not"
-        if kind in (Weights.DECADES, Weights.EXTREMES, Weights.FAINT) and (sign.all() or not sign.any()):
+        if kind in (Weights.DECADES, Weights.EXTREMES, Weights.FAINT, Weights.LADDER) and (
+            sign.all() or not sign.any()
+        ):
             yield f"scales of both signs, those of {form} have one"
         if kind is Weights.FAINT and ((size == 0).any() or (size >= 0x400).any()):
             yield f"subnormal scales, those of {form} hold others"
         if kind is Weights.EXTREMES and not ((size == 0).any() and (size == 0x7BFF).any()):
             yield f"every class of scale, those of {form} lack the largest or zero"
-        if kind is Weights.DECADES and _binades(size) < 5:
-            yield f"scales over decades, those of {form} span {_binades(size)} binades"
+        least = {Weights.DECADES: 5, Weights.LADDER: LADDER_BINADES}.get(kind, 0)
+        if _binades(size) < least:
+            yield f"scales over {least} binades, those of {form} span {_binades(size)}"
 
 
 def _binades(size: np.ndarray) -> int:
@@ -123,5 +128,10 @@ def _tokens(kind: Values, x: np.ndarray) -> Iterator[str]:
         steps = blocks.astype(np.float64) * (2 * LARGEST / amax[..., None].astype(np.float64))
         if (np.mod(steps, 2) == 1).mean() < 0.9:
             yield "values half way between codes, fewer than nine in ten are"
+    elif kind is Values.LADDER:
+        due = np.ldexp(1.0, activations.ladder(activations.LADDER, len(x)))
+        largest = amax.max(axis=1)
+        if not ((largest >= due) & (largest <= 3 * due)).all():
+            yield "tokens on a ladder of sizes, some are not"
     elif not ((x > 0).any() and (x < 0).any()):
         yield "values of both signs, there is one"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 
+from strata.arguments import shown
 from strata.executors.base import StrataError
+from validation.recipes import unknown
 
 
 class Weights(Enum):
@@ -17,6 +18,7 @@ class Weights(Enum):
     EXTREMES = "extremes"  # every class of FP16 number as a scale
     GOLDEN = "golden"  # blocks that ggml quantised, dealt out at random
     FAINT = "faint"  # subnormal scales alone
+    LADDER = "ladder"  # scales of gate and down rise with the row over the whole range of FP16, those of up fall
 
 
 class Routing(Enum):
@@ -44,11 +46,14 @@ class Values(Enum):
     TINY = "tiny"  # blocks around the amax whose reciprocal overflows, alone and beside others
     BROKEN = "broken"  # NaN and infinities in some blocks of some tokens
     ONE_HOT = "one hot"  # one value a token, walking over the channels
+    LADDER = "ladder"  # sizes of tokens rise from 2**-115 to 2**40
 
 
 @dataclass(frozen=True)
 class ExpertRecipe:
-    """One way of making data. operation: `expert`, `router` or `combine`."""
+    """One way of making data. operation: `expert`, `router` or `combine`; edition: of the plans, from which on it is
+    planned. One of a later edition stands behind all earlier ones; far: whether lanes are asked the checks of
+    `validation.magnitude` besides."""
 
     name: str
     motivation: str
@@ -56,6 +61,8 @@ class ExpertRecipe:
     routing: Routing = Routing.EVEN
     values: Values = Values.BELL
     operation: str = "expert"
+    edition: int = 1
+    far: bool = False
 
 
 _ROWS = (
@@ -159,6 +166,27 @@ _ROWS = (
         Weights.PLAIN,
         Routing.ENDS,
     ),
+    ExpertRecipe(
+        "experts_ladder",
+        "Tokens from 2**-115 to 2**40, and scales from the smallest subnormal to the largest FP16 from row to row, up "
+        "against gate: scales of activations cross 2**-100, sums and gates go from subnormals over 2**-20, 30, 80 and "
+        "88 to far beyond, so that SwiGLU takes each of its ways, and h crosses 2**-100 and is flushed.",
+        Weights.LADDER,
+        values=Values.LADDER,
+        edition=2,
+    ),
+    ExpertRecipe(
+        "experts_crowd",
+        "More experts than 128, and as many ranks as may be; on lanes also 67,001 pairs and 1,024 experts are grouped.",
+        edition=2,
+        far=True,
+    ),
+    ExpertRecipe(
+        "experts_far",
+        "On lanes also the last pairs and rows of 2**31, and blobs across 4 GiB: 64 bits of offset, carries included.",
+        edition=2,
+        far=True,
+    ),
 )
 
 RECIPES: dict[str, ExpertRecipe] = {recipe.name: recipe for recipe in _ROWS}
@@ -175,15 +203,17 @@ def composed(weights: Weights, routing: Routing, values: Values) -> ExpertRecipe
 
 
 def find(name: str) -> ExpertRecipe:
-    """The recipe of a name, composed ones too. Raises StrataError naming the nearest one."""
+    """The recipe of a name, composed ones too. Raises StrataError for a name that none has."""
     if name in RECIPES:
         return RECIPES[name]
     first, *words = name.split(":")
     if first == _COMPOSED and len(words) == len(_PARTS):
         parts = [_part(kind, word) for kind, word in zip(_PARTS, words, strict=True)]
         return composed(*parts)  # type: ignore[arg-type]
-    near = get_close_matches(name, RECIPES, n=1, cutoff=0.0)[0]
-    raise StrataError(f"no expert recipe is called {name!r}; the nearest is {near!r}")
+    if words:
+        form = ":".join((_COMPOSED, *(kind.__name__.upper() for kind in _PARTS)))
+        raise StrataError(f"no recipe is called {shown(name)}; one that is put together is {form}")
+    raise unknown(name, RECIPES)
 
 
 _PARTS = (Weights, Routing, Values)

@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from strata.arguments import seconds, whole
 from strata.command import command
 from strata.executors.base import StrataError
 from strata.memory.bindings import Bindings
@@ -92,9 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Take, write, tell, hold, leave."""
     parser = argparse.ArgumentParser(prog="python -m validation.memory.borrower", description=__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--mib", type=int, metavar="N", help="take N MiB")
-    what.add_argument("--leave", type=int, metavar="N", help="take everything but N MiB")
-    parser.add_argument("--slow", type=float, default=0.0, metavar="S", help="go on for S seconds when told to leave")
+    what.add_argument("--mib", type=whole(), metavar="N", help="take N MiB")
+    what.add_argument("--leave", type=whole(), metavar="N", help="take everything but N MiB")
+    parser.add_argument("--slow", type=seconds, default=0.0, metavar="S", help="go on for S seconds when told to leave")
     options = parser.parse_args(arguments)
     bindings = Bindings()
     cuda, call = bindings.cuda, bindings.call

@@ -12,16 +12,15 @@ SHA-256 of its bytes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
 import strata
-from strata.executors.base import StrataError
 from strata.memory.cache import ExpertCache
 from strata.memory.lending import Lending
 from strata.memory.residency import MISS
+from validation import whole_file
 from validation.memory.borrower import Borrower
 from validation.memory.ledger_check import check
 from validation.memory.ledger_form import SCHEMA, digest, sources
@@ -82,13 +81,8 @@ def write(ledger: Mapping[str, Any], directory: FilePath) -> FilePath:
     """Write a ledger as `<sha256>.json`, whole or not at all. Raises StrataError when it cannot be written."""
     data = encode(dict(ledger))
     decode(data)  # what a reader would refuse is not written
-    file, draft = directory / f"{name_of(data)}.json", directory / f".ledger.{os.getpid()}"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(data)
-        draft.replace(file)
-    except OSError as error:
-        raise StrataError(f"{file} cannot be written: {error.strerror}") from error
+    file = directory / f"{name_of(data)}.json"
+    whole_file.write(file, data)
     return file
 
 

@@ -12,7 +12,9 @@ from pathlib import Path as FilePath
 
 from rich.console import Console
 
-from strata.executors.base import StrataError
+from strata.arguments import file
+from strata.executors.base import StrataError, system_reason
+from validation import whole_file
 from validation.memory.bench_world import fake_world, real_world
 from validation.memory.card_run import steps
 
@@ -22,14 +24,14 @@ PASSED, FAILED = 0, 1
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of `python -m validation memory card`."""
     command.add_argument("--fake", action="store_true", help="the same steps in miniature on a fake card, untimed")
-    command.add_argument("--out", type=FilePath, metavar="FILE", help="write the figures there, as JSON")
+    command.add_argument("--out", type=file, metavar="FILE", help="write the figures there, as JSON")
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Exit status. Raises ExecutorUnavailable when there is no card, StrataError when the file cannot be written, which
     is tried first: the run takes minutes."""
-    if options.out:
-        _writable(options.out)
+    if options.out and _writable(options.out):
+        console.print(f"{options.out}: an earlier file is replaced", markup=False, soft_wrap=True)
     world = fake_world() if options.fake else real_world()
     found: dict[str, object] = {}
     status = PASSED
@@ -48,24 +50,19 @@ def run(options: argparse.Namespace, console: Console) -> int:
             )
     finally:  # figures of finished steps are kept, whatever ends the command
         if options.out:
-            _write(options.out, found)
+            whole_file.write(options.out, json.dumps(found, indent=1) + "\n")
     return status
 
 
-def _write(file: FilePath, found: dict[str, object]) -> None:
-    try:
-        file.write_text(json.dumps(found, indent=1) + "\n")
-    except OSError as error:
-        raise StrataError(f"--out {str(file)!r} cannot be written: {error.strerror}") from error
-
-
-def _writable(file: FilePath) -> None:
-    """Raises StrataError unless the file can be written. One that is there stays as it is, and none is left behind."""
+def _writable(file: FilePath) -> bool:
+    """Whether the file is there already. Raises StrataError unless it can be written; one that is there stays as it is,
+    and none is left behind."""
     new = not file.exists()
     try:
         with file.open("a"):
             pass
         if new:
             file.unlink()
+        return not new
     except OSError as error:
-        raise StrataError(f"--out {str(file)!r} cannot be written: {error.strerror}") from error
+        raise StrataError(f"--out {str(file)!r} cannot be written: {system_reason(error)}") from error

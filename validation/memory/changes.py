@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from strata.arguments import whole
 from strata.command import command
 from strata.memory.arena import open_arena
 from strata.memory.carve import Workspace
@@ -140,7 +141,7 @@ def run(driver: Any, sizes: Sizes, changes: int) -> Report:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.memory.changes", description=__doc__.partition("\n")[0])
     parser.add_argument("--driver", choices=("fake", "real"), default="fake")
-    parser.add_argument("--changes", type=int, default=100)
+    parser.add_argument("--changes", type=whole(1), default=100)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
     if chosen.driver == "real":

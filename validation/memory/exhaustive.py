@@ -105,7 +105,10 @@ def trials(operation: Operation, kind: str, names: Sequence[str], codes: Sequenc
 
 
 def examine(operation: Operation, kind: str, codes: Sequence[int] = CODES) -> Findings:
-    """All trials of an operation."""
+    """All trials of an operation; none, with what is wrong, when it does not even go well without a fault."""
+    wrong = unfaulted(operation, kind)
+    if wrong:
+        return Findings(problems=[f"{operation.name} ({kind}), without a fault: {line}" for line in wrong])
     names = calls(operation, kind)
     findings = Findings(calls={f"{operation.name} ({kind})": len(names)})
     for trial in trials(operation, kind, names, codes):
@@ -117,6 +120,16 @@ def examine(operation: Operation, kind: str, codes: Sequence[int] = CODES) -> Fi
         findings.outcomes[operation.name, name, outcome] += 1
         findings.problems += [f"{trial} ({name}): {line}" for line in problems]
     return findings
+
+
+def unfaulted(operation: Operation, kind: str) -> list[str]:
+    """What is wrong after the operation, and its way back, although no call fails."""
+    world = prepared(operation, kind)
+    try:
+        operation.act(world)
+        return world.problems() or _afterwards(operation, world, DONE)
+    except Exception as error:  # the operation's own code fell over, or what it says of itself is not so
+        return [f"{type(error).__name__}: {error}"]
 
 
 def attempt(operation: Operation, trial: Trial, name: str) -> tuple[str, list[str], int]:

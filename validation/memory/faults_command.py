@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from rich.console import Console
 from rich.table import Table
 
+from strata.arguments import MOST_JOBS, whole
 from strata.executors.base import StrataError
 from strata.memory.driver import Code
 from validation import unfinished
@@ -35,7 +36,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of `python -m validation memory faults`."""
     command.add_argument("--operations", default="*", metavar="GLOB", help="which operations (default: all)")
     command.add_argument("--few-codes", action="store_true", help="two of the codes: a lost context, and another")
-    command.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
+    command.add_argument(
+        "--jobs", type=whole(1, MOST_JOBS), default=1, metavar="N", help="processes (default: %(default)s)"
+    )
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -46,8 +49,6 @@ def run(options: argparse.Namespace, console: Console) -> int:
         for kind in KINDS
         if fnmatchcase(operation.name, options.operations)
     ]
-    if options.jobs < 1:
-        raise StrataError(f"--jobs {options.jobs}: expected at least 1")
     if not parts:
         names = ", ".join(operation.name for operation in OPERATIONS)
         raise StrataError(f"--operations {options.operations!r}: expected some of {names}, in these letters")

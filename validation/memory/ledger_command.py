@@ -7,10 +7,10 @@ that was made elsewhere, without a card. Exit status 0 when every slot is what i
 from __future__ import annotations
 
 import argparse
-from pathlib import Path as FilePath
 
 from rich.console import Console
 
+from strata.arguments import file
 from validation.memory import byte_ledger
 from validation.memory.bench_world import fake_world, real_world
 from validation.memory.ledger_check import misnamed
@@ -22,8 +22,8 @@ PASSED, FAILED = 0, 1
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of `python -m validation memory ledger`."""
     command.add_argument("--fake", action="store_true", help="on a fake card")
-    command.add_argument("--check", type=FilePath, metavar="FILE", help="check this ledger in place of making one")
-    command.add_argument("--out", type=FilePath, metavar="DIR", help="write DIR/<sha256>.json")
+    command.add_argument("--check", type=file, metavar="FILE", help="check this ledger in place of making one")
+    command.add_argument("--out", type=file, metavar="DIR", help="write DIR/<sha256>.json")
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

@@ -10,7 +10,7 @@ and pieces have many sizes, so that loans begin at many slots.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
@@ -52,6 +52,8 @@ boundaries: Counter[tuple[str, int, int, int]] = Counter()
 #: this is about a third of what 10,000 steps do.
 FLOORS = {
     "LEND": 25,
+    "LEND while one is out": 8,
+    "LEND of what others need": 4,
     "RECLAIM": 20,
     "prompt": 5,
     "loan": 4,
@@ -133,10 +135,22 @@ class Traces(RuleBasedStateMachine):
         if self.model.evicted:
             self.grow(self.most)
 
-    def lend(self, mib: int) -> None:
+    @rule(mib=st.sampled_from((1, 2)), least=st.integers(0, SLOTS), rows=st.lists(st.integers(0, ROWS - 1), max_size=9))
+    def lend_what_others_need(self, mib: int, least: int, rows: list[int]) -> None:
+        """A prompt needs `least` slots, and the host does not hold some experts: LEND asks both before it takes a row,
+        and where it is refused nothing has changed."""
+        self.come_home()
+        self.lend(mib, least, rows)
+
+    def lend(self, mib: int, least: int = 0, absent: Iterable[int] = ()) -> None:
+        """Once, with what lacks only meanwhile."""
         out = self.model.lent is not None
         name = "LEND while one is out" if out else "LEND"
-        lent = self._same(name, lambda: tuple(self.world.lending.lend(mib)), self.model.lend(mib))
+        wanted = self.model.lend(mib, least, frozenset(absent))
+        with self.world.lacking(least, absent):
+            lent = self._same(name, lambda: tuple(self.world.lending.lend(mib)), wanted)
+        if (least or absent) and lent == REFUSED:
+            _count("LEND of what others need", True)
         assert lent == REFUSED or lent[0] * MIB <= self.card.total
         loan = self.world.lending.loan
         if not out and loan is not None:

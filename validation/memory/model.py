@@ -69,8 +69,9 @@ class Model:
         self.where |= self.landing
         self.landing = {}
 
-    def lend(self, mib: int) -> tuple[int, int, int] | str:
-        """What LEND answers: MiB, experts, chunk (0: the prompt path owns its memory)."""
+    def lend(self, mib: int, least: int = 0, absent: frozenset[int] = frozenset()) -> tuple[int, int, int] | str:
+        """What LEND answers: MiB, experts, chunk (0: the prompt path owns its memory). least: slots that must stay for
+        a prompt; absent: rows that the host does not hold, so that they cannot leave."""
         self.land()
         if self.lent is not None:
             return self.answer
@@ -85,7 +86,7 @@ class Model:
             return REFUSED
         boundary = self.mapped - tail
         first = min(slot for slot in range(self.slots) if self.off[slot + 1] > boundary)
-        if first == 0:
+        if first < max(1, least) or any(slot >= first and row in absent for row, slot in self.where.items()):
             return REFUSED
         self.lent = self._take(first)
         self.lent_pieces = count

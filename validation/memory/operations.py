@@ -7,9 +7,11 @@ context is fatal everywhere, but for an engine that has not opened yet: that is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from strata.memory.errors import Refused
 from strata.memory.fault_plan import Call
 from validation.memory.prompt_world import SIZES, STATE, AliasWorld, PromptWorld
 from validation.memory.world import LargestWorld, World
@@ -55,6 +57,31 @@ def _open_if_closed(world: World) -> None:
 
 def _lend(world: World) -> None:
     world.lending.lend(1)
+
+
+def _lend_again(world: World) -> None:
+    """Refused in every way, then carried out, then asked for again: what is refused takes no row, what is repeated
+    gives the same answer and takes no more. Raises AssertionError where it does."""
+    rows = frozenset(range(world.geometry.rows))
+    for what, mib, least, absent in (
+        ("a LEND of more than there is", 1 << 20, 0, ()),
+        ("a LEND that leaves too few slots", 1, len(world.slots) + 1, ()),
+        ("a LEND of what the host does not hold", 1, 0, rows),
+    ):
+        with world.lacking(least, absent), suppress(Refused):
+            raise AssertionError(f"{what} was carried out: {world.lending.lend(mib)}")
+        _holds(world.residents() == world.home and world.lending.loan is None, f"{what} was refused, and took rows")
+    answer = world.lending.lend(1)
+    lent, mapped = world.residents(), world.cache.arena.mapped_bytes
+    for mib in (1, 2, 1 << 20):
+        again = world.lending.lend(mib)
+        _holds(again == answer, f"a second LEND answers {again}, the first {answer}")
+        _holds((world.residents(), world.cache.arena.mapped_bytes) == (lent, mapped), "a second LEND lends more")
+
+
+def _holds(right: bool, otherwise: str) -> None:
+    if not right:
+        raise AssertionError(otherwise)
 
 
 def _reclaim(world: World) -> None:
@@ -155,6 +182,7 @@ OPERATIONS = (
         make=LargestWorld,
     ),
     Operation("LEND", _nothing, _lend, _reclaim, _COPIES | {"unmap": REFUSED, "release": DONE}),
+    Operation("LEND again", _nothing, _lend_again, _reclaim, _COPIES | {"unmap": REFUSED, "release": DONE}),
     Operation(
         "RECLAIM",
         _lend,

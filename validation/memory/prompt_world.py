@@ -23,6 +23,7 @@ from strata.memory.prompt_path import PromptPath
 from strata.memory.request_state import RequestState, Sampling
 from strata.memory.resources import DEPENDENCIES, ResourceGraph
 from strata.memory.settings import LoanSettings
+from validation.arrays import frozen
 from validation.memory.world import BLOBS, GRANULARITY, World, expect_fatal
 
 #: Bytes of the lent resources; none a multiple of the granularity, two of more than one piece.
@@ -76,10 +77,10 @@ class Verifier(DeviceResource):
 
 @cache
 def content(name: str) -> np.ndarray:
-    """What a resource holds, uint8; D is a part of H."""
+    """What a resource holds, uint8, read-only; D is a part of H."""
     if name == "D":
         return content("H")[1000 : 1000 + SIZES["D"]]
-    return pattern(900 + ord(name), SIZES[name])
+    return frozen(pattern(900 + ord(name), SIZES[name]))
 
 
 def scribble(driver: Driver, workspace: Workspace) -> None:

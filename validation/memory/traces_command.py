@@ -12,6 +12,7 @@ import time
 
 from rich.console import Console
 
+from strata.arguments import whole
 from strata.executors.base import StrataError
 from validation import unfinished
 
@@ -27,10 +28,12 @@ JUDGED = 5000
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of `python -m validation memory traces`."""
     command.add_argument(
-        "--steps", type=int, default=100_000, metavar="N", help="at least so many (default: %(default)s)"
+        "--steps", type=whole(1), default=100_000, metavar="N", help="at least so many (default: %(default)s)"
     )
-    command.add_argument("--first", type=int, default=0, metavar="I", help="round to begin with (default: %(default)s)")
-    command.add_argument("--seed", type=int, default=1, metavar="N", help="of all traces (default: %(default)s)")
+    command.add_argument(
+        "--first", type=whole(), default=0, metavar="I", help="round to begin with (default: %(default)s)"
+    )
+    command.add_argument("--seed", type=whole(), default=1, metavar="N", help="of all traces (default: %(default)s)")
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -41,8 +44,6 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if error.name != "hypothesis":
             raise
         raise StrataError("hypothesis is not installed: python -m pip install hypothesis") from None
-    if options.steps < 1 or options.first < 0:
-        raise StrataError(f"--steps {options.steps} and --first {options.first}: expected at least 1 and 0")
     began, done, turn = time.perf_counter(), 0, options.first
     while done < options.steps:
         try:

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from strata.arguments import whole
 from strata.command import command
 from strata.executors.base import StrataError
 from strata.memory.pieces import MIB
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.memory.victim", description=__doc__)
     parser.add_argument("what", choices=WHATS)
     parser.add_argument("--fake", action="store_true", help="on a fake card")
-    parser.add_argument("--rounds", type=int, default=1 << 30, metavar="N", help="end after N (default: never)")
+    parser.add_argument("--rounds", type=whole(1), default=1 << 30, metavar="N", help="end after N (default: never)")
     options = parser.parse_args(arguments)
     world = fake_world() if options.fake else real_world()
     if options.what == "loan":

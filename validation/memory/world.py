@@ -6,8 +6,9 @@ anything, and LEND 1 takes several pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 
 from strata.memory.adaptive import AdaptiveTier, Pace
 from strata.memory.cache import ExpertCache
@@ -52,7 +53,8 @@ class World:
         self.card = FakeCard(CARD) if card is None else card
         self.driver = FakeDriver(self.card, GRANULARITY)
         self.geometry = ExpertGeometry(LAYERS, EXPERTS, BLOBS)
-        self.source = SOURCE
+        self.source = copy(SOURCE)  # its bytes are shared, what the host lacks is this world's
+        self.least = 0
         self.profile = [(7 * row) % self.geometry.rows for row in range(self.geometry.rows)]
         uniform = kind == "uniform"
         self.slots: Slots = (
@@ -71,10 +73,23 @@ class World:
     def open(self) -> None:
         """Open and fill the cache. Raises what `open_cache` raises."""
         self._cache = self._opened()
-        self.lending = Lending(self.cache, verify_all=self.verify_all, clock=lambda: 0.0)
+        self.lending = Lending(self.cache, self._chunk, verify_all=self.verify_all, clock=lambda: 0.0)
         self.tier = AdaptiveTier(self.cache, Pace(every=1, swaps=4))
         self.resizing = Resizing(self.cache, self.tier.hottest_miss)
         self.home = self.residents()
+
+    def _chunk(self, first: int) -> int | None:
+        """What LEND asks of the prompt path: with fewer than `least` slots there is no chunk."""
+        return 0 if first >= self.least else None
+
+    @contextmanager
+    def lacking(self, least: int = 0, absent: Iterable[int] = ()) -> Iterator[None]:
+        """Inside, the prompt path needs `least` slots, and the host's memory does not hold the rows of `absent`."""
+        self.least, self.source.absent = least, frozenset(absent)
+        try:
+            yield
+        finally:
+            self.least, self.source.absent = 0, frozenset()
 
     def _opened(self) -> ExpertCache:
         return open_cache(self.driver, self.source, self.slots, self.profile, self.piece)

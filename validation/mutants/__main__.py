@@ -12,21 +12,26 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path as FilePath
 
 from rich.console import Console
 
+from strata.arguments import MOST_JOBS, file, shown, whole
 from strata.command import command
 from strata.executors import NAMES
 from strata.executors.base import StrataError
-from validation import unfinished
+from strata.nearest import hint
+from validation import unfinished, whole_file
 from validation.mutants import matrix, published
 from validation.mutants.faults import table
 from validation.mutants.mutant import Mutant
 from validation.mutants.store import Store
 from validation.mutants.trial import Outcome, ending_with_this, outcome
+from validation.report.claim import Claim
 from validation.report.progress import Reporter
+from validation.terminal import Terminal
 
 PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
 _WIDTH = 140
@@ -51,12 +56,16 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("names", nargs="*", metavar="NAME", help="only these mutants")
     top.add_argument("--list", action="store_true", help="print the table and run nothing")
     top.add_argument("--missing", action="store_true", help="only those of which the matrix has no row")
-    top.add_argument("--sample", type=int, metavar="N", help="only about N mutants of the matrix, others every day")
-    top.add_argument("--turn", type=int, metavar="K", help="which sample (default: the day)")
-    top.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="at once (default: cores)")
+    top.add_argument(
+        "--sample", type=whole(1), metavar="N", help="only about N mutants of the matrix, others every day"
+    )
+    top.add_argument("--turn", type=whole(), metavar="K", help="which sample (default: the day)")
+    top.add_argument(
+        "--jobs", type=whole(1, MOST_JOBS), default=os.cpu_count() or 1, metavar="N", help="at once (default: cores)"
+    )
     top.add_argument("--executor", choices=NAMES, default="lanes", help="where kernels run (default: %(default)s)")
     top.add_argument(
-        "--out", type=FilePath, metavar="DIR", help="keep mutants.json and mutants.md there, and go on from it"
+        "--out", type=file, metavar="DIR", help="keep mutants.json and mutants.md there, and go on from it"
     )
     top.add_argument(
         "--publish", action="store_true", help="write their rows into docs/mutants.md, beside those of the others"
@@ -68,19 +77,20 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 when every mutant was killed, 1 when one survived, 2 when one could not be judged."""
     options = parser().parse_args(arguments)
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+    console = Terminal(width=None if sys.stdout.isatty() else _WIDTH)
     known = table()
     names = _chosen(options, list(known))
     if options.list:
         for name in names:
             console.print(f"{name}: {known[name].why}", markup=False, soft_wrap=True)
         return PASSED
-    store = Store(options.out, options.executor)
     chosen = [known[name] for name in names]
     done: dict[str, Outcome] = {}
     try:
-        for one in _run(chosen, options, store, console):
-            done[one.name] = one
+        with _claimed(options.out):
+            store = Store(options.out, options.executor)
+            for one in _run(chosen, options, store, console):
+                done[one.name] = one
         if options.publish:
             published.publish([done[name] for name in names], known)
     except BaseException as error:
@@ -95,22 +105,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes = [done[name] for name in names]
     _report(outcomes, known, console)
     if options.out:
-        try:
-            (options.out / "mutants.md").write_text(matrix.markdown(outcomes, known))
-        except OSError as error:
-            raise StrataError(f"cannot write {options.out / 'mutants.md'}: {error.strerror}") from error
+        whole_file.write(options.out / "mutants.md", matrix.markdown(outcomes, known))
     if any(one.status == "error" for one in outcomes):
         return COULD_NOT_RUN
     return FAILED if any(one.status == "survived" for one in outcomes) else PASSED
 
 
+def _claimed(directory: FilePath | None) -> Claim | nullcontext[None]:
+    """The directory that outcomes are kept in, for this run alone. Raises StrataError when it cannot be had."""
+    if directory is None:
+        return nullcontext()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return Claim(directory)
+    except OSError as error:
+        raise StrataError(f"cannot write to the directory {str(directory)!r}: {error.strerror}") from error
+
+
 def _chosen(options: argparse.Namespace, known: Sequence[str]) -> list[str]:
-    """The names asked for. Raises StrataError for one that does not exist, and for numbers that cannot be."""
+    """The names asked for. Raises StrataError for one that does not exist."""
     unknown = [name for name in options.names if name not in known]
     if unknown:
-        raise StrataError(f"no mutant is called {unknown[0]!r}; there are {', '.join(known)}")
-    if options.jobs < 1 or (options.sample is not None and options.sample < 1):
-        raise StrataError(f"--jobs is {options.jobs} and --sample {options.sample}, expected at least 1")
+        said = hint(unknown[0], known, "see `python -m validation.mutants --list`")
+        raise StrataError(f"no mutant is called {shown(unknown[0])}; {said}")
     names = list(dict.fromkeys(options.names)) or list(known)
     if options.missing:
         rows = published.with_row()

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from strata.kernels.paths import Path
+from validation.experts import plan
 from validation.experts.case import ExpertCase
-from validation.experts.plan import MANY
-from validation.experts.recipes import RECIPES, Routing
+from validation.experts.recipes import RECIPES, Routing, Values
 from validation.experts.routing import edge_tokens
 from validation.runner import Job
 
@@ -32,8 +32,8 @@ def cases(seed: int) -> list[ExpertCase]:
     for name, recipe in RECIPES.items():
         if recipe.routing is Routing.EDGES:
             made.append(ExpertCase(name, seed, edge_tokens(_EDGES, 1), _EDGES, 1, 256, 64))
-        elif name == "experts_many":
-            made.append(ExpertCase(name, seed, *MANY, 256, 64))
+        elif name in ("experts_many", "experts_crowd", "experts_far") or recipe.values is Values.LADDER:
+            made.append(plan.small(name, seed))
         else:
             made.append(ExpertCase(name, seed, _TOKENS, _EXPERTS, _TOP, _N, _FF))
     return [*made, ExpertCase("experts_decades", seed, *_WIDE)]

@@ -13,7 +13,7 @@ from strata.executors.base import StrataError
 ROOT = FilePath(__file__).resolve().parents[2]
 #: What a run on lanes is made of, and what the tests need besides.
 PACKAGES = ("strata", "validation", "fixtures")
-TESTS = ("tests", "docs", "pyproject.toml", "noxfile.py", "README.md", "LICENSE")
+TESTS = ("tests", "ci", "docs", "pyproject.toml", "noxfile.py", "README.md", "LICENSE")
 
 
 class MutantError(StrataError):

@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
-from strata.executors.base import StrataError
+from strata.executors.base import StrataError, system_reason
+from validation import whole_file
 from validation.mutants import matrix
 from validation.mutants.mutant import ROOT, Mutant
 from validation.mutants.trial import Kill, Outcome
@@ -72,9 +73,10 @@ def merged(text: str, outcomes: Sequence[Outcome], table: Mapping[str, Mutant]) 
 def publish(outcomes: Sequence[Outcome], table: Mapping[str, Mutant], document: FilePath = DOCUMENT) -> None:
     """Write `document` again. Raises StrataError when it cannot be read or written."""
     try:
-        document.write_text(merged(document.read_text(encoding="utf-8"), outcomes, table), encoding="utf-8")
+        text = document.read_text(encoding="utf-8")
     except OSError as error:
-        raise StrataError(f"cannot write {document}: {error.strerror}") from error
+        raise StrataError(f"cannot read {document}: {system_reason(error)}") from error
+    whole_file.write(document, merged(text, outcomes, table))
 
 
 def _cells(line: str) -> list[str]:

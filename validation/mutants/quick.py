@@ -20,6 +20,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import strata
+from strata.arguments import whole
 from strata.command import command
 from strata.executors import NAMES
 from strata.executors.base import BuildError, source_digests
@@ -100,7 +101,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paths", required=True)
     parser.add_argument("--recipes", nargs="*", default=[])
-    parser.add_argument("--seed", type=int, default=profiles.SEED)
+    parser.add_argument("--seed", type=whole(), default=profiles.SEED)
     parser.add_argument("--executor", choices=NAMES, default="lanes")
     options = parser.parse_args()
     stations = Stations(options.executor)

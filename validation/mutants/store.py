@@ -10,6 +10,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from strata.executors.base import StrataError
+from validation import whole_file
 from validation.mutants.mutant import PACKAGES, ROOT, TESTS, Mutant
 from validation.mutants.trial import Kill, Outcome
 
@@ -67,10 +68,4 @@ class Store:
         with self._lock:
             self._kept[outcome.name] = asdict(outcome)
             text = json.dumps(self._head | {"mutants": list(self._kept.values())}, indent=1)
-            try:
-                self.file.parent.mkdir(parents=True, exist_ok=True)
-                fresh = self.file.with_suffix(".new")
-                fresh.write_text(text + "\n")
-                fresh.replace(self.file)
-            except OSError as error:
-                raise StrataError(f"cannot write {self.file}: {error.strerror}") from error
+            whole_file.write(self.file, text + "\n")

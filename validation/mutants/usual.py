@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from strata.arguments import whole
 from strata.command import command
 from strata.executors import NAMES, open_executor
 from strata.executors.base import Executor
@@ -105,7 +106,7 @@ def main() -> int:
     """Answer."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paths", required=True)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=whole(), default=1)
     parser.add_argument("--executor", choices=NAMES, default="lanes")
     options = parser.parse_args()
     paths = select(options.paths)

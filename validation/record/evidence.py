@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.base import Image, StrataError, Witness
+from strata.executors.base import Image, StrataError, Witness, system_reason
 from strata.kernels.paths import Path
 from strata.scratch import Scratch
 from validation.experts.case import AnyCase
@@ -83,7 +83,7 @@ class Keeper:
             directory.mkdir(parents=True, exist_ok=True)
             self._folder = Scratch(directory, ".outputs-")
         except OSError as error:
-            raise StrataError(f"cannot write to the directory {str(directory)!r}: {error.strerror}") from error
+            raise StrataError(f"cannot write to the directory {str(directory)!r}: {system_reason(error)}") from error
         self.cases: list[Evidence | None] = []
         self._current: Evidence | None = None
 
@@ -103,7 +103,7 @@ class Keeper:
         try:
             rows.tofile(file)
         except OSError as error:
-            raise StrataError(f"an output cannot be kept for the record: {error.strerror}") from error
+            raise StrataError(f"an output cannot be kept for the record: {system_reason(error)}") from error
         root = merkle.root(leaves(path.name, case.text(), rows))
         digest = input_digest(operation.arrays(inputs))
         launched, made = tuple(witnesses), tuple(images)

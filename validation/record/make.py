@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +16,7 @@ import strata
 from strata.executors.base import KERNELS, Image, StrataError, source_digests
 from strata.gates.sources import codebooks, included
 from strata.kernels.paths import PATHS
+from validation import whole_file
 from validation.record import merkle
 from validation.record.canonical import bits_of, decode, encode, name_of
 from validation.record.evidence import Evidence, leaves
@@ -119,16 +119,7 @@ def write(value: Mapping[str, Any], directory: FilePath) -> FilePath:
     data = encode(value)
     decode(data)  # what a reader would refuse is not written
     file = directory / f"{name_of(data)}.json"
-    draft = directory / f".record.{os.getpid()}"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with draft.open("wb") as opened:
-            opened.write(data)
-            opened.flush()
-            os.fsync(opened.fileno())
-        os.replace(draft, file)
-    except OSError as error:
-        raise StrataError(f"cannot write {str(file)!r}: {error.strerror}") from error
+    whole_file.write(file, data)
     return file
 
 

@@ -14,7 +14,7 @@ from validation.record.rules.subject import Subject
 
 @dataclass(frozen=True)
 class Opens:
-    """What the gate makes of a path. kind: native, surrogate or simulated; opens: whether the record opens it on the
+    """What the gate makes of a path. kind: attested, surrogate or simulated; opens: whether the record opens it on the
     devices that it is for; reason: one line of the gate."""
 
     path: str

@@ -9,7 +9,7 @@ says what the record would open. What a record can and cannot prove: docs/record
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -20,6 +20,7 @@ from rich.console import Console
 from strata.executors.base import KERNELS, Executor, source_digests
 from strata.executors.lanes import LanesExecutor
 from strata.gates.record import RecordProblem
+from validation.editions import Edition
 from validation.record import canonical
 from validation.record.canonical import RecordError
 from validation.record.opens import Opens, opens
@@ -27,7 +28,7 @@ from validation.record.recompute import Total, recompute
 from validation.record.recordable.seam import Predictor
 from validation.record.rules import TABLE
 from validation.record.rules.rows import Refusal
-from validation.record.rules.subject import SHOWN, Planner, Subject, short, standard_plan
+from validation.record.rules.subject import EARLIER, SHOWN, Planner, Subject, short, standard_plan
 
 SCHEMA_FILE = KERNELS.parent / "gates" / "record.schema.json"
 
@@ -75,12 +76,13 @@ def lanes(rule: str) -> Executor:
 @dataclass
 class Against:
     """What a record is held against. predictor: None leaves bits unchecked; every: predict all rows of all cases, so
-    that none can be wrong and unasked; it takes minutes."""
+    that none can be wrong and unasked; it takes minutes; planner, earlier: as of `Subject`."""
 
     planner: Planner = standard_plan
     predictor: Predictor | None = lanes
     sources: Mapping[str, str] = field(default_factory=source_digests)
     every: bool = False
+    earlier: Sequence[tuple[Edition, Planner]] = EARLIER
 
 
 def examine(data: bytes, file_name: str | None, against: Against, console: Console | None = None) -> Outcome:
@@ -97,7 +99,7 @@ def examine(data: bytes, file_name: str | None, against: Against, console: Conso
     early = _named(name, file_name) + shape(value)
     if early:
         return Outcome(name, tuple(early))
-    subject = Subject(value, against.sources, against.planner)
+    subject = Subject(value, against.sources, against.planner, against.earlier)
     found = cheap(subject)
     if found:
         return Outcome(name, tuple(found))
@@ -140,6 +142,7 @@ def _recompute(name: str, subject: Subject, against: Against, console: Console) 
         whose = _predicted(subject) if against.every else "their bits"
         notes.append(f"{whose} are those of {rule}")
     notes.append(f"attested and not proved: {_attested(subject)}")
+    notes.append(_edition(subject))
     return Outcome(name, (), tuple(notes), tuple(made), total.followed is not None)
 
 
@@ -149,6 +152,13 @@ def _rows(subject: Subject, total: Total) -> str:
     if subject.operation.on_lanes:
         return f"{said} {total.enclosed} outputs within those of their true value"
     return f"{said} {total.rows - total.bounded} more are shown by their bits or proofs alone"
+
+
+def _edition(subject: Subject) -> str:
+    """Which edition of its profile's plan it holds."""
+    held, newest = subject.edition.number, subject.editions[-1].number
+    said = "the newest" if held == newest else f"the newest is {newest}"
+    return f"it holds edition {held} of the plan of profile {subject.record['plan']['profile']}; {said}"
 
 
 def _predicted(subject: Subject) -> str:

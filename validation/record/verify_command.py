@@ -9,10 +9,10 @@ import argparse
 import json
 import time
 from dataclasses import asdict
-from pathlib import Path as FilePath
 
 from rich.console import Console
 
+from strata.arguments import file
 from strata.executors.base import BuildError, ExecutorUnavailable
 from validation.record import canonical
 from validation.record.canonical import RecordError
@@ -24,7 +24,7 @@ ACCEPTED, REFUSED = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=FilePath, metavar="FILE", help="the record, called <its SHA-256>.json")
+    parser.add_argument("file", type=file, metavar="FILE", help="the record, called <its SHA-256>.json")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON, and no progress")
     bits = parser.add_mutually_exclusive_group()
     bits.add_argument(

@@ -16,6 +16,7 @@ from functools import cache
 import numpy as np
 
 from strata.formats import FORMATS, codebook
+from validation.arrays import frozen
 
 Fields = Mapping[str, np.ndarray]
 #: int64 [count, bits]: the place of every bit of a field, its lowest first.
@@ -45,7 +46,11 @@ def _halves(byte: int, values: int) -> np.ndarray:
 
 @cache
 def layout(name: str) -> dict[str, Places]:
-    """The fields of a format, from the tables of ggml's block structures."""
+    """The fields of a format, from the tables of ggml's block structures, read-only."""
+    return frozen(_layout(name))
+
+
+def _layout(name: str) -> dict[str, Places]:
     i = np.arange(256)
     group, part, half = i[:32], i[:8], i[:16]
     d = {"d": _run(0, 16)}

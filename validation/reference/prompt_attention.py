@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from strata.kernels.pool import Pool
-from validation.bounds.softmax import Terms
 from validation.reference.kv_pack import HEAD_DIM, Q4_ZERO, q4_0_scales, unpack_int8, unpack_q4_0
+from validation.reference.terms import Terms
 from validation.selection import WIDTH
 
 SOFTMAX_SCALE = 1.0 / 16.0

@@ -32,12 +32,17 @@ def exponent_of(value: Fraction) -> int:
 
 
 def cut(value: Fraction, mode: str) -> int:
-    """An integer next to `value`: `trunc` and `rz` towards zero, `floor` down, `rne` nearest even."""
+    """An integer next to `value`: `trunc` and `rz` towards zero, `floor` down, `rne` nearest even.
+
+    Raises ValueError for another mode.
+    """
     down = value.numerator // value.denominator
     if mode == "floor":
         return down
     if mode == "rne":
         return round(value)
+    if mode not in ("trunc", "rz"):
+        raise ValueError(f"rounding mode is {mode!r}, expected trunc, rz, floor or rne")
     return down + 1 if value < 0 and down != value else down
 
 

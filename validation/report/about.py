@@ -146,7 +146,15 @@ def _verifier(source: Source) -> Markup:
     if source.verified is None:
         return joined("has not been asked: ", tag("code", "python -m validation verify FILE"))
     said = "; ".join([*source.verified.reasons, *source.verified.notes])
-    return joined(source.verified.outcome, "; ", said, " ", badge("recomputed") if source.verified.accepted else None)
+    return joined(
+        source.verified.file,
+        " says ",
+        source.verified.outcome,
+        "; ",
+        said,
+        " ",
+        badge("recomputed") if source.verified.accepted else None,
+    )
 
 
 def _beside(ran: set[str]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from validation.report import figures, heat
 from validation.report.about import badge, numbers
-from validation.report.markup import Markup, Node, breakable, coded, folded, joined, shown, table, tag
+from validation.report.markup import Markup, Node, breakable, coded, folded, joined, table, tag
 from validation.report.outcome import path_rows, section
 from validation.report.panels import by_path, share
 from validation.report.source import CaseView, Source, Timing
@@ -32,9 +32,9 @@ def _drawn(sources: Sequence[Source], draw: Any, alone: str, caption: str) -> li
     places = groups(sources)
     for index, (place, cases) in enumerate(places[:MOST]):
         picture = draw(cases, f"g{index}")
-        where = f" {shown(place)}." if len(places) > 1 else ""
+        where = f" {place}." if len(places) > 1 else ""
         if picture is None:
-            parts.append(tag("p", coded(f"{alone}{where}"), class_="empty"))
+            parts.append(tag("p", coded(alone), where, class_="empty"))
         else:
             parts.append(tag("figure", picture, tag("figcaption", f"{caption}{where}")))
     if len(places) > MOST:

@@ -11,7 +11,8 @@ from pathlib import Path as FilePath
 
 from rich.console import Console
 
-from strata.executors.base import StrataError
+from strata.arguments import file
+from validation import whole_file
 from validation.report.html import page
 from validation.report.read import read
 from validation.report.sentence import Tone, of_evidence
@@ -21,11 +22,11 @@ NAME = FilePath("report.html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", type=FilePath, nargs="+", metavar="FILE", help="a run.json, or a record")
-    parser.add_argument("--out", type=FilePath, default=NAME, metavar="FILE", help="the page (default: %(default)s)")
+    parser.add_argument("files", type=file, nargs="+", metavar="FILE", help="a run.json, or a record")
+    parser.add_argument("--out", type=file, default=NAME, metavar="FILE", help="the page (default: %(default)s)")
     parser.add_argument(
         "--verified",
-        type=FilePath,
+        type=file,
         action="append",
         default=[],
         metavar="FILE",
@@ -37,11 +38,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     """Write the page; returns the exit status. Raises StrataError when it cannot be written."""
     evidence = read(options.files, options.verified)
     text = page(evidence)
-    try:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise StrataError(f"cannot write {str(options.out)!r}: {error.strerror}") from error
+    whole_file.write(options.out, text)
     sentence = of_evidence(evidence)
     for line in (sentence.text, *sentence.more):
         console.print(line, markup=False, highlight=False, soft_wrap=True)

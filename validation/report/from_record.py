@@ -9,10 +9,11 @@ from typing import Any
 
 from strata.executors.base import StrataError
 from strata.gates.record import of_value
+from strata.shown import shown_throughout
 from validation.record import canonical
 from validation.record.canonical import float_of
 from validation.record.verify import shape
-from validation.report.from_run import rerun
+from validation.report import commands
 from validation.report.source import CaseView, Source, Timing, Verified
 
 _FACTS = {
@@ -74,7 +75,7 @@ def of_record(data: bytes, file: str) -> Source:
 def of_outcome(data: bytes, file: str) -> Verified:
     """What `verify --json` wrote. Raises StrataError when it is something else."""
     try:
-        value = json.loads(data)
+        value = shown_throughout(json.loads(data))
     except (ValueError, RecursionError) as error:
         raise StrataError(f"{file} is not the output of `verify --json`: {str(error)[:80]}") from None
     if not isinstance(value, dict) or not isinstance(value.get("accepted"), bool):
@@ -83,7 +84,7 @@ def of_outcome(data: bytes, file: str) -> Verified:
     reasons = [f"{item.get('rule')}: {item.get('reason')}" for item in refusals]
     notes = [str(note) for note in value.get("notes") or []]
     accepted = value["accepted"] and not value.get("refusals")
-    return Verified(str(value.get("name")), accepted, str(value.get("outcome")), reasons, notes)
+    return Verified(str(value.get("name")), accepted, str(value.get("outcome")), reasons, notes, file)
 
 
 def _case(value: Mapping[str, Any], timed: Mapping[str, Any] | None, told: Mapping[str, Any]) -> CaseView:
@@ -94,7 +95,7 @@ def _case(value: Mapping[str, Any], timed: Mapping[str, Any] | None, told: Mappi
         value["case"],
         value["verdict"],
         "; ".join(wrong[:3]),
-        rerun(value["path"], value["case"], told["executor"], told["rule"] or ""),
+        commands.of_case(value["path"], value["case"], commands.on(told["executor"], told["rule"] or "")),
         {check: float_of(bits) for check, bits in value["slack"].items()},
         None if said is None else said["compared"],
         None if said is None else said["differing"],

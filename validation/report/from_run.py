@@ -1,19 +1,19 @@
 """A `run.json` as a source of the report.
 
 The file is the word of whoever sends it. Whether the run passed is worked out again from its cases; what the file
-claims besides can only take that away.
+claims besides can only take that away. Its texts are shown, and its commands composed again.
 """
 
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from strata.executors.base import StrataError
-from validation.report import owner
+from strata.shown import shown_throughout
+from validation.report import commands, owner
 from validation.report.run_file import SCHEMA
 from validation.report.source import CaseView, Source, Timing
 from validation.ulps import BUCKETS
@@ -37,6 +37,10 @@ _LONGEST_LIST = 100_000
 
 def of_run(value: Mapping[str, Any], name: str) -> Source:
     """The source of a parsed run. Raises StrataError naming the field that is not as expected."""
+    try:
+        value = shown_throughout(dict(value))
+    except RecursionError:
+        raise StrataError(f"{name} is nested too deep for a run") from None
     if value.get("schema") != SCHEMA:
         raise StrataError(f"{name}: schema is {value.get('schema')!r:.60}, expected {SCHEMA}")
     executor = _object(value, "executor", name)
@@ -62,7 +66,7 @@ def of_run(value: Mapping[str, Any], name: str) -> Source:
         code=[("all", arch)] if arch else [],
         digests=_digests(value.get("sources")),
         profile=_text(plan, "profile"),
-        command=_text(value, "command"),
+        command=commands.of_run(_text(value, "command")),
         when=_text(value, "started"),
     )
 
@@ -129,7 +133,7 @@ def _case(value: Any, name: str) -> CaseView:
         text,
         _text(value, "verdict"),
         _text(value, "explain").partition(" | rerun: ")[0].removeprefix(f"{_text(value, 'verdict')} {path} "),
-        _command(_text(value, "rerun")) or rerun(path, text, ""),
+        commands.of_case(path, text, _text(value, "rerun")),
         slack,
         compared,
         differing,
@@ -138,23 +142,6 @@ def _case(value: Any, name: str) -> CaseView:
         _counts(figures.get("ulps_new")),
         _counts(figures.get("ulps_old")),
     )
-
-
-def rerun(path: str, text: str, executor: str, rule: str = "") -> str:
-    """The command of one case again. rule: the tensor-core rule of lanes, "" for their usual one."""
-    words = ["--executor", executor] if executor else []
-    words += ["--rule", rule] if rule else []
-    return shlex.join(["python", "-m", "validation", "parity", *words, "--paths", path, "--case", text])
-
-
-def _command(text: str) -> str:
-    """A rerun command as the file has it; "" unless it is one plain call of parity, which a reader may paste."""
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        return ""
-    plain = words[:4] == ["python", "-m", "validation", "parity"] and shlex.join(words) == text
-    return text if plain and text.isprintable() else ""
 
 
 def _timing(value: Any) -> Timing | None:

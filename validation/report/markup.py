@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from html import escape
 
+from strata.shown import shown as safe
+
 #: Characters shown of one text.
 LONGEST = 800
 _ONE_LINE = 32
@@ -24,12 +26,8 @@ Node = str | int | None
 
 
 def shown(value: object, longest: int = LONGEST) -> str:
-    """Text of an untrusted value: characters that do not print, marks that turn the direction of text among them, as
-    escapes; cut at `longest`."""
-    text = value if isinstance(value, str) else str(value)
-    more = len(text) > longest
-    text = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text[:longest])
-    return f"{text}..." if more else text
+    """Text of an untrusted value on one line, as escapes what does not print; cut at `longest`."""
+    return safe(value, longest)
 
 
 def joined(*nodes: Node) -> Markup:

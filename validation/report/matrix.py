@@ -79,7 +79,7 @@ def cell(path: Path, device: Device, records: Sequence[Record]) -> Cell:
     decision = decide(path, device, of_path(path), records)
     if decision.open:
         # Were they accepted is what the whole matrix asks, and what its reader is told.
-        return Cell("open", decision.reason.removesuffix(" (accepted)"))
+        return Cell("open", decision.reason.replace(" (accepted)", "", 1))
     if device.capability is None:
         return Cell("simulated", decision.reason, decision.way)
     lowest, highest = POLICY.rules[path.tier].serves
@@ -94,5 +94,5 @@ def _evidence(path: Path, decision: Decision, records: Sequence[Record]) -> str:
     for record in records:
         if record.name == decision.record and concerns(record, path):
             found, _ = kind(record, path)
-            return "locked" if found is Kind.NATIVE else found.value
+            return "locked" if found is Kind.ATTESTED else found.value
     return "locked"

@@ -15,6 +15,7 @@ from validation.report.source import CaseView, Source
 _MARKS = {Tone.PASSED: "\u2713", Tone.OPEN: "?", Tone.FAILED: "\u2717"}
 #: Failed cases shown open; the rest is folded, and none is left out.
 _OPEN = 20
+_UNKNOWN = "No command is offered: this version knows no such path or case."
 #: Cases of which the command is given although they passed.
 _RERUNS = 10
 
@@ -48,7 +49,7 @@ def _failure(case: CaseView, source: Source, many: bool) -> Markup:
         tag("strong", f"{case.path}, {case.recipe}: {case.verdict}"),
         where,
         tag("p", case.explain or "no reason is given"),
-        tag("pre", tag("code", case.rerun)),
+        tag("pre", tag("code", case.rerun)) if case.rerun else tag("p", _UNKNOWN),
     )
 
 
@@ -113,12 +114,13 @@ def reruns(sources: Sequence[Source]) -> Markup:
     if nearest:
         parts.append(tag("p", f"The {len(nearest)} cases that used most of their bound:"))
         rows: list[list[Node]] = [
-            [breakable(case.path), case.recipe, share(case.worst), tag("code", case.rerun)] for case in nearest
+            [breakable(case.path), case.recipe, share(case.worst), tag("code", case.rerun) if case.rerun else "-"]
+            for case in nearest
         ]
         parts.append(table(["path", "recipe", "share", "command"], rows, "Commands of the nearest cases", (2,)))
     whole = [source.command for source in sources if source.command]
     if whole:
-        parts.append(tag("p", "The whole run:"))
+        parts.append(tag("p", "The whole run, its options as the file tells them; where results go is yours to say:"))
         parts += [tag("pre", tag("code", command)) for command in dict.fromkeys(whole)]
     return tag("section", *parts, id="rerun")
 

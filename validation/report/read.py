@@ -1,4 +1,4 @@
-"""Reads the files of a report, whatever they hold."""
+"""Reads the files of a report, whatever they hold and however they are called."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
 from strata.executors.base import StrataError
+from strata.shown import shown
 from validation.report.from_record import of_outcome, of_record
 from validation.report.from_run import of_run
 from validation.report.run_file import SCHEMA
@@ -32,14 +33,14 @@ class Evidence:
 
 def read(files: Sequence[FilePath], verified: Sequence[FilePath] = ()) -> Evidence:
     """The evidence of files. Raises StrataError when none of them can be read, or an outcome cannot."""
-    outcomes = [of_outcome(_bytes(file), file.name) for file in verified]
+    outcomes = [of_outcome(_bytes(file), shown(file.name)) for file in verified]
     sources: list[Source] = []
     unreadable: list[tuple[str, str]] = []
     for file in files:
         try:
             sources.append(of_file(file))
         except StrataError as error:
-            unreadable.append((file.name, str(error)))
+            unreadable.append((shown(file.name), str(error)))
     if not sources and unreadable:
         raise StrataError(f"{unreadable[0][0]} cannot be shown: {unreadable[0][1]}")
     return Evidence(paired([_with_outcome(source, outcomes) for source in sources]), unreadable)
@@ -47,14 +48,14 @@ def read(files: Sequence[FilePath], verified: Sequence[FilePath] = ()) -> Eviden
 
 def of_file(file: FilePath) -> Source:
     """The source of one file. Raises StrataError when it is neither a run nor a record."""
-    data = _bytes(file)
+    data, name = _bytes(file), shown(file.name)
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise StrataError(f"{file.name} is not JSON: {str(error)[:80]}") from None
+        raise StrataError(f"{name} is not JSON: {str(error)[:80]}") from None
     if isinstance(value, dict) and value.get("schema") == SCHEMA:
-        return of_run(value, file.name)
-    return of_record(data, file.name)
+        return of_run(value, name)
+    return of_record(data, name)
 
 
 def paired(sources: Sequence[Source]) -> list[Source]:

@@ -1,7 +1,8 @@
 """`run.json`: every figure of a run, rewritten whole after each finished case.
 
 The file is replaced atomically, so a reader sees the state after some finished case and never half
-of one. It holds valid JSON only: numbers that are not finite are written as the strings "NaN",
+of one. One living run has it: a second one is refused, and one that replaces the file of an earlier
+run says so. It holds valid JSON only: numbers that are not finite are written as the strings "NaN",
 "Infinity" and "-Infinity".
 """
 
@@ -9,17 +10,22 @@ from __future__ import annotations
 
 import json
 import math
-import os
+import tempfile
 from enum import Enum
 from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
 
-from strata.executors.base import StrataError
+from strata.arguments import shown
+from strata.executors.base import StrataError, system_reason
+from validation import whole_file
+from validation.report.claim import Claim
 
 NAME = "run.json"
 SCHEMA = "strata-parity-run/1"
+#: Bytes that are read of a file that is replaced.
+MOST_READ = 64 << 20
 
 
 def plain(value: Any) -> Any:
@@ -42,27 +48,39 @@ def plain(value: Any) -> Any:
 
 
 class RunFile:
-    """The run.json of one directory, or its file of another name. Raises StrataError when it cannot be written."""
+    """The run.json of one directory, or its file of another name, until it is closed.
+
+    replaces: a line about a file that is there already, empty when there is none. Raises StrataError when it cannot be
+    written, and while another run has the directory.
+    """
 
     def __init__(self, directory: FilePath, name: str = NAME) -> None:
         self.path = directory / name
-        self._draft = directory / f".{name}.{os.getpid()}"
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._draft.write_text("")
-            self._draft.unlink()
+            with tempfile.TemporaryFile(dir=directory):
+                pass
+            self._claim = Claim(directory)
         except OSError as error:
-            raise StrataError(f"cannot write to the directory {str(directory)!r}: {error.strerror}") from error
+            raise StrataError(f"cannot write to the directory {str(directory)!r}: {system_reason(error)}") from error
+
+        self.replaces = self._earlier()
+
+    def close(self) -> None:
+        """Let other runs write it."""
+        self._claim.release()
+
+    def _earlier(self) -> str:
+        if not self.path.exists():
+            return ""
+        try:
+            held = json.loads(self.path.read_bytes()[:MOST_READ])
+            status = held["status"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return f"{self.path}: an earlier file is replaced"
+        said = "that never ended" if status == "running" else f"with status {shown(str(status))}"
+        return f"{self.path}: the file of an earlier run {said} is replaced"
 
     def write(self, run: dict[str, Any]) -> None:
         """Replace the file by `run`."""
-        text = json.dumps(plain(run), indent=1, allow_nan=False)
-        try:
-            with self._draft.open("w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(self._draft, self.path)
-        except OSError as error:
-            self._draft.unlink(missing_ok=True)
-            raise StrataError(f"cannot write {str(self.path)!r}: {error.strerror}") from error
+        whole_file.write(self.path, json.dumps(plain(run), indent=1, allow_nan=False) + "\n")

@@ -67,9 +67,10 @@ def _green(source: Source, text: str) -> Sentence:
     if source.verified is None:
         how = "no verifier has looked at this record: `python -m validation verify FILE` computes its numbers again"
         return Sentence(Tone.OPEN, f"{text}, says a record that is not verified.", [how])
+    accepts = f"{source.verified.file} says that the verifier accepts the record"
     if source.verified.outcome != "ACCEPTED":
-        return Sentence(Tone.OPEN, f"{text}; the verifier accepts the record, without its bits.", source.verified.notes)
-    return Sentence(Tone.PASSED, f"{text}; the verifier accepts the record.", source.verified.notes)
+        return Sentence(Tone.OPEN, f"{text}; {accepts}, without its bits.", source.verified.notes)
+    return Sentence(Tone.PASSED, f"{text}; {accepts}.", source.verified.notes)
 
 
 def of_evidence(evidence: Evidence) -> Sentence:
@@ -100,7 +101,9 @@ def _twins(evidence: Evidence) -> list[str]:
     for source in evidence.sources:
         if source.twin and _counts(source) is False:
             said = (
-                "has not been verified" if source.verified is None else f"is {source.verified.outcome} by the verifier"
+                "has not been verified"
+                if source.verified is None
+                else f"is {source.verified.outcome} by the verifier, says {source.verified.file}"
             )
             lines.append(f"the record of this run, {source.name[:12]}, {said}")
     return lines

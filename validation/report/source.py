@@ -112,16 +112,18 @@ class Source:
 
     @property
     def where(self) -> str:
-        """Where it ran, for people."""
-        return f"a simulation on the CPU ({self.device})" if self.simulated else self.device
+        """Where it ran, for people. Nobody but the file's author says which card that was."""
+        return f"a simulation on the CPU ({self.device})" if self.simulated else f"what its author calls {self.device}"
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What `python -m validation verify --json` said. reasons: why it refused; notes: what it checked."""
+    """What `python -m validation verify --json` said, as a file tells it. reasons: why it refused; notes: what it
+    checked; file: its name."""
 
     name: str
     accepted: bool
     outcome: str
     reasons: Sequence[str] = ()
     notes: Sequence[str] = ()
+    file: str = "a file"

@@ -72,8 +72,8 @@ class CudaExecutor:
         """Compile `kernel` and load it; figures named `loaded_*` are the loaded function's own."""
         return self._load(kernel).image
 
-    def array(self, host: np.ndarray, name: str = "") -> CudaBuffer:
-        """A buffer on the card that holds a copy of `host`."""
+    def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> CudaBuffer:
+        """A buffer on the card that holds a copy of `host`. A card stops no kernel that writes to an input."""
         buffer = CudaBuffer(self._card, host.shape, host.dtype, name)
         buffer.write(host)
         return buffer

@@ -7,13 +7,13 @@ newer card compiles when it is loaded. No card is needed here.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from dataclasses import asdict, dataclass
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from strata.executors import cache
-from strata.executors.base import BuildError, Image, Kernel, iter_include
+from strata.executors.base import BuildError, ExecutorUnavailable, Image, Kernel, iter_include, system_reason
 from strata.executors.cuda.nvrtc import Nvrtc
 
 #: The flags under which a path's bits are defined. Never `--use_fast_math`; ftz is the one that changed bits.
@@ -80,27 +80,23 @@ def build(kernel: Kernel, arch: str, nvrtc: Nvrtc, source: Path | None = None) -
             raise BuildError(f'{kernel.source}.cu has no extern "C" __global__ function {kernel.entry!r}', compiled.log)
         (folder / f"image.{suffix}").write_bytes(compiled.code)
         (folder / "compile.log").write_text(compiled.log.replace(f"{copy}/", ""))
-        facts = {
-            "arch": arch,
-            "digest": hashlib.sha256(compiled.code).hexdigest(),
-            "options": words,
-            "compiler": f"NVRTC {nvrtc.version}",
-            "figures": figures(compiled.log, kernel.entry),
-            "kernel": asdict(kernel),
-        }
-        (folder / "image.json").write_text(json.dumps(facts, indent=1))
+        shutil.rmtree(copy)
 
-    folder = cache.entry(cache.content_key(parts, prefix=f"{kernel.source}-{arch}"), make)
-    facts = json.loads((folder / "image.json").read_text())
+    name = f"image.{suffix}"
+    folder = cache.entry(cache.content_key(parts, prefix=f"{kernel.source}-{arch}"), make, (name,))
+    try:
+        code, log = (folder / name).read_bytes(), (folder / "compile.log").read_text()
+    except OSError as error:
+        raise ExecutorUnavailable(f"{folder} was deleted meanwhile: {system_reason(error)}; run again") from error
     image = Image(
         kernel=kernel,
-        arch=facts["arch"],
-        digest=facts["digest"],
-        options=tuple(facts["options"]),
-        compiler=facts["compiler"],
-        figures=facts["figures"],
+        arch=arch,
+        digest=hashlib.sha256(code).hexdigest(),  # of what is loaded, whatever else lies beside it
+        options=words,
+        compiler=f"NVRTC {nvrtc.version}",
+        figures=figures(log, kernel.entry),
     )
-    return Built(image, folder / f"image.{suffix}", (folder / "compile.log").read_text())
+    return Built(image, folder / name, log)
 
 
 def figures(log: str, entry: str) -> dict[str, int]:
@@ -120,7 +116,7 @@ def _read(source: Path, kernel: Kernel) -> tuple[bytes, dict[str, bytes]]:
     try:
         return source.read_bytes(), {header.name: header.read_bytes() for header in iter_include()}
     except OSError as error:
-        raise BuildError(f"{kernel.label}: cannot read {error.filename}: {error.strerror}") from error
+        raise BuildError(f"{kernel.label}: cannot read {error.filename}: {system_reason(error)}") from error
 
 
 def _holds(code: bytes, entry: str) -> bool:

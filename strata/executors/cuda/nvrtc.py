@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from strata.executors.base import BuildError, ExecutorUnavailable
+from strata.executors.base import BuildError, ExecutorUnavailable, StrataError
 
 #: The releases that this project's figures (registers, spills) belong to; another one works, with other figures.
 PINNED = ("13.0", "12.9")
+#: NVRTC_ERROR_INVALID_OPTION and NVRTC_ERROR_COMPILATION: what a source and its options are answered with.
+_OF_SOURCE = (5, 6)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Nvrtc:
         """Compile one source; `options` must hold one `-arch=`. name: how messages call the source, and the
         path whose directory `#include "..."` starts from.
 
-        Raises BuildError with the compiler's first error line and its whole log.
+        Raises BuildError with the compiler's first error line and its whole log, ExecutorUnavailable when it fails for
+        another reason than the source or the options, such as memory.
         """
         library = self._library
         program = ctypes.c_void_p()
@@ -65,8 +68,9 @@ class Nvrtc:
             words = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
             status = library.nvrtcCompileProgram(program, len(options), words)
             log = self._fetch("ProgramLog", program).rstrip(b"\0").decode(errors="replace")
-            if status != 0:
+            if status in _OF_SOURCE:
                 raise BuildError(_first_error(log) or self._text(status), log)
+            self._check(status)
             cubin = any(option.startswith("-arch=sm_") for option in options)
             # PTX is text and comes with a NUL that is no part of it.
             code = self._fetch("CUBIN", program) if cubin else self._fetch("PTX", program).rstrip(b"\0")
@@ -93,8 +97,9 @@ class Nvrtc:
         return str(self._library.nvrtcGetErrorString(status).decode())
 
     def _check(self, status: int) -> None:
+        """Of anything but a source: the compiler is damaged, or the machine short of something."""
         if status != 0:
-            raise BuildError(f"NVRTC ({self.file}): {self._text(status)}")
+            raise ExecutorUnavailable(f"NVRTC ({self.file}): {self._text(status)}")
 
 
 @cache
@@ -110,7 +115,7 @@ def load_nvrtc(majors: tuple[int, ...] = (13, 12)) -> Nvrtc:
             tried += 1
             try:
                 return Nvrtc(file)
-            except (OSError, AttributeError, BuildError):
+            except (OSError, AttributeError, StrataError):
                 continue
     damaged = f" ({tried} found, none loads)" if tried else ""
     extra = f"cuda{majors[0]}x"

@@ -26,7 +26,7 @@ def plan(target: str | None, capability: int, archs: Sequence[int], compiler: st
         older = [arch for arch in archs if arch < capability]
         advice = f"name an older target, e.g. compute_{older[-1]}" if older else "a card this old needs an older CUDA"
         raise ExecutorUnavailable(f"this card is sm_{capability} and {known}: {advice}")
-    match = re.fullmatch(r"(sm|compute)_(\d{2,3})", target)
+    match = re.fullmatch(r"(sm|compute)_([0-9]{2,3})", target)
     if match is None:
         raise ExecutorUnavailable(f"target {target!r}: expected sm_NN or compute_NN, e.g. sm_75")
     number = int(match.group(2))

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, iter_include
+from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, iter_include, system_reason
 from strata.executors.cache import content_key, entry
-from strata.executors.lanes import precompiled
+from strata.executors.lanes import blame, precompiled
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 _COPY = "source"
@@ -109,11 +109,17 @@ def find_compiler() -> Compiler:
 
 @cache
 def _native(command: tuple[str, ...]) -> bytes:
-    """What -march=native means here: the same source built for another processor is another entry."""
-    done = subprocess.run(
-        [*command, "-march=native", "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, timeout=60, check=False
-    )
-    return done.stdout
+    """What -march=native means here: the same source built for another processor is another entry.
+
+    Raises ExecutorUnavailable when the compiler does not start, or does not end.
+    """
+    words = [*command, "-march=native", "-dM", "-E", "-x", "c++", os.devnull]
+    try:
+        return subprocess.run(words, capture_output=True, timeout=60, check=False).stdout
+    except OSError as error:
+        raise blame.not_started(command, error) from error
+    except subprocess.TimeoutExpired:
+        raise ExecutorUnavailable(f"the C++ compiler `{' '.join(command)}` lists no macros in 60 s") from None
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,8 @@ def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
     """Compile `kernel` by `compiler`, or take it from the cache, where it is kept under a digest of the source,
     every header, the options, the compiler and the processor.
 
-    Raises BuildError with the compiler's log, ExecutorUnavailable without a cache.
+    Raises BuildError with the compiler's log when the source is wrong, ExecutorUnavailable without a cache or room in
+    it, and when the compiler cannot compile.
     """
     files = _snapshot(kernel)
     defines = tuple(f"-D{name}={value}" for name, value in kernel.defines)
@@ -157,19 +164,52 @@ def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
         if done.returncode != 0 and ahead:  # what it says must be about the source
             done = _compile(compiler, [*options, *shape], (), name, directory)
         if done.returncode != 0:
-            log = (done.stderr or done.stdout).replace(f"{_COPY}/", "")
-            first = next((line for line in log.splitlines() if "error" in line), "no message")
-            raise BuildError(f"{kernel.label} does not compile for lanes ({flavor}): {first}", log)
+            raise _failure(kernel, flavor, compiler, [*options, *shape], done, directory)
+        image = directory / name
+        if not image.is_file() or not image.stat().st_size:
+            raise ExecutorUnavailable(
+                f"`{' '.join(compiler.command)}` reports no error and compiles nothing: "
+                "CXX must name a C++ compiler, such as g++ or clang++"
+            )
         shutil.rmtree(copy)
 
     key = content_key(parts, f"lanes-{flavor}")
     if key in _refused:  # these very bytes: they will not compile the next time either
         raise _refused[key]
     try:
-        return Built(entry(key, make) / name, options, compiler)
+        return Built(entry(key, make, (name,)) / name, options, compiler)
     except BuildError as error:
         _refused[key] = error
         raise
+
+
+def _failure(
+    kernel: Kernel,
+    flavor: str,
+    compiler: Compiler,
+    options: Sequence[str],
+    done: subprocess.CompletedProcess[str],
+    directory: Path,
+) -> BuildError | ExecutorUnavailable:
+    """What a failed compilation is: an error of the kernel, or one of the machine or of the compiler, which a source
+    without a fault tells apart where the log does not."""
+    stopped = blame.machine(compiler.command, done)
+    if stopped is not None:
+        return stopped
+    log = done.stderr or done.stdout
+    if not blame.of_source(log, _COPY):
+        (directory / _COPY / "unit.cpp").write_text(blame.PROBE)
+        probed = _compile(compiler, options, (), "probe", directory)
+        stopped = blame.machine(compiler.command, probed)
+        if stopped is not None:
+            return stopped
+        if probed.returncode != 0:
+            said = blame.first_error(probed.stderr or probed.stdout).replace(f"{_COPY}/", "")
+            return ExecutorUnavailable(
+                f"`{' '.join(compiler.command)}` cannot compile for this machine: {said}; CXX names another compiler"
+            )
+    log = log.replace(f"{_COPY}/", "")
+    return BuildError(f"{kernel.label} does not compile for lanes ({flavor}): {blame.first_error(log)}", log)
 
 
 def _precompiled(flavor: str, compiler: Compiler, header: Path) -> tuple[str, ...]:
@@ -189,15 +229,7 @@ def _compile(
 ) -> subprocess.CompletedProcess[str]:
     """Run the compiler on the copy of the sources in `directory`."""
     words = [*options, *ahead, f"-I{_COPY}", f"-I{_COPY}/runtime", f"{_COPY}/unit.cpp", "-o", name]
-    return subprocess.run(
-        [*compiler.command, *words],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        env=os.environ | {"LC_ALL": "C"},  # the first error is found by the English word
-    )
+    return blame.compiled(compiler.command, words, directory, directory / _COPY)
 
 
 def _snapshot(kernel: Kernel) -> dict[str, bytes]:
@@ -209,5 +241,5 @@ def _snapshot(kernel: Kernel) -> dict[str, bytes]:
         files |= {f"include/{header.name}": header.read_bytes() for header in iter_include()}
         files |= {f"runtime/{header.name}": header.read_bytes() for header in sorted(RUNTIME.glob("*.hpp"))}
     except OSError as error:
-        raise BuildError(f"{kernel.label}: cannot read {error.filename}: {error.strerror}") from error
+        raise BuildError(f"{kernel.label}: cannot read {error.filename}: {system_reason(error)}") from error
     return files

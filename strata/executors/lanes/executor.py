@@ -34,13 +34,17 @@ _ALIGN = 256  # of a buffer's first byte, as the CUDA allocator gives
 
 
 class HostBuffer:
-    """Host memory between two guards; `shape`, `dtype` and `nbytes` as of the array it holds."""
+    """Host memory between two guards; `shape`, `dtype` and `nbytes` as of the array it holds; written: whether kernels
+    may write to it."""
 
-    def __init__(self, shape: Sequence[int], dtype: Any, name: str) -> None:
+    written = True
+
+    def __init__(self, shape: Sequence[int], dtype: Any, name: str, written: bool = True) -> None:
         self.shape = tuple(int(n) for n in shape)
         self.dtype = np.dtype(dtype)
         self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         self.name = name or "a buffer"
+        self.written = written
         self._raw = np.full(self.nbytes + 2 * GUARD_BYTES + _ALIGN, GUARD_BYTE, dtype=np.uint8)
         self._first = GUARD_BYTES + (-(self._raw.ctypes.data + GUARD_BYTES)) % _ALIGN
         self.bytes = self._raw[self._first : self._first + self.nbytes]
@@ -106,8 +110,10 @@ class LanesExecutor:
             self._digests[built] = hashlib.sha256(built.path.read_bytes()).hexdigest()
         return self._digests[built]
 
-    def array(self, host: np.ndarray, name: str = "") -> HostBuffer:
-        buffer = HostBuffer(host.shape, host.dtype, name)
+    def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> HostBuffer:
+        """A buffer that holds a copy of `host`. The checked flavor stops a lane that writes to one that is not
+        `written`, and names its line."""
+        buffer = HostBuffer(host.shape, host.dtype, name, written)
         buffer.write(host)
         return buffer
 
@@ -117,10 +123,18 @@ class LanesExecutor:
         return buffer
 
     def launch(
-        self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        args: Sequence[Argument],
+        reached: Sequence[Buffer] = (),
+        first: int = 0,
     ) -> Witness:
-        """Run the kernel to its end. Raises LaunchError when a lane breaks a rule, or when buffers are reached through
-        addresses in memory and the flavor is `sanitize`, which moves buffers."""
+        """Run the kernel to its end. first: the block to begin with, of all blocks in the order in which x counts
+        fastest, so that the end of a grid runs whose whole takes days; the blocks then keep their order.
+
+        Raises LaunchError when a lane breaks a rule, or when the flavor is `sanitize`, which moves buffers and runs
+        whole grids, and buffers are reached through addresses in memory or `first` is not 0."""
         if any(not 1 <= n <= most for n, most in zip(grid, _MOST_BLOCKS, strict=True)):
             raise LaunchError(f"{kernel.label}: grid {grid}, expected 1 to {_MOST_BLOCKS} blocks")
         if not 1 <= kernel.block <= _MOST_THREADS or kernel.shared_bytes < 0:
@@ -136,7 +150,7 @@ class LanesExecutor:
                 values.append(bytes(8))
             elif isinstance(argument, HostBuffer):
                 values.append(argument.address.to_bytes(8, "little"))
-                regions.append(library.Region(argument.address, argument.nbytes, argument.name))
+                regions.append(_region(argument))
             elif isinstance(argument, np.generic):
                 values.append(library.scalar_bytes(argument))
             else:
@@ -146,12 +160,15 @@ class LanesExecutor:
                 )
         if reached and self.flavor == "sanitize":
             raise LaunchError(f"{kernel.label}: buffers found by address keep no place in the sanitize flavor")
+        blocks = grid[0] * grid[1] * grid[2]
+        if not 0 <= first < blocks or (first and self.flavor == "sanitize"):
+            raise LaunchError(f"{kernel.label}: from block {first} on, expected 0 to {blocks - 1}, or 0 to sanitize")
         for buffer in reached:
             if not isinstance(buffer, HostBuffer):
                 raise LaunchError(
                     f"{kernel.label}: reaches a {type(buffer).__name__}, expected buffers of this executor"
                 )
-            regions.append(library.Region(buffer.address, buffer.nbytes, buffer.name))
+            regions.append(_region(buffer))
         request = library.Request(
             entry=kernel.entry,
             grid=grid,
@@ -160,8 +177,9 @@ class LanesExecutor:
             values=tuple(values),
             regions=tuple(regions),
             rule=self.rule,
-            seed=0 if self.seed is None else (self.seed * 2 + 1),
-            workers=min(self.threads, grid[0] * grid[1] * grid[2]),
+            seed=0 if self.seed is None or first else (self.seed * 2 + 1),
+            workers=min(self.threads, blocks - first),
+            first=first,
         )
         if self.flavor == "sanitize":
             finished = program.launch(built.path, request)
@@ -182,6 +200,10 @@ class LanesExecutor:
             "threads": self.threads,
             **({"instead_of_cuda": self.instead_of_cuda} if self.instead_of_cuda else {}),
         }
+
+
+def _region(buffer: HostBuffer) -> library.Region:
+    return library.Region(buffer.address, buffer.nbytes, buffer.name, buffer.written)
 
 
 def _affinity() -> Sequence[int]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from strata.executors.base import ExecutorUnavailable, LaunchError
-from strata.executors.cache import VARIABLE
+from strata.executors.lanes.loading import hint
 from strata.executors.lanes.rules import Rule
 
 _MESSAGE_BYTES = 1024
@@ -53,17 +53,18 @@ class _Request(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Region:
-    """Memory a launch may touch: address, bytes and a name for messages."""
+    """Memory a launch may touch: address, bytes, a name for messages, and whether lanes may write there."""
 
     address: int
     nbytes: int
     name: str
-    writable: bool = True
+    writable: bool
 
 
 @dataclass(frozen=True)
 class Request:
-    """One launch. values: each argument as the bytes that the kernel's parameter holds."""
+    """One launch. values: each argument as the bytes that the kernel's parameter holds; first: the block that it
+    begins with, in the order in which x counts fastest."""
 
     entry: str
     grid: tuple[int, int, int]
@@ -74,6 +75,7 @@ class Request:
     rule: Rule
     seed: int
     workers: int
+    first: int = 0
 
 
 @cache
@@ -82,10 +84,9 @@ def _load(path: Path) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         reason = str(error).removeprefix(f"{path}: ")
-        # Each library keeps 8 bytes of the loader's small reserve for fast thread-local variables.
-        many = "static TLS" in reason
-        hint = "too many kernels in one process" if many else f"{VARIABLE} names another place for them"
-        raise ExecutorUnavailable(f"a compiled kernel cannot be loaded from {path.parent}: {reason}; {hint}") from None
+        raise ExecutorUnavailable(
+            f"a compiled kernel cannot be loaded from {path.parent}: {reason}{hint(reason)}"
+        ) from None
     library.strata_launch.argtypes = [ctypes.POINTER(_Request)]
     library.strata_launch.restype = ctypes.c_int
     return library
@@ -133,6 +134,7 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
         n_extents=len(request.regions),
         args=args,
         extents=extents,
+        next=request.first,
     )
     status: list[int] = []
     done = threading.Event()

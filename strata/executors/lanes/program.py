@@ -13,11 +13,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from strata.executors.base import ExecutorUnavailable, LaunchError
-from strata.executors.cache import VARIABLE
+from strata.executors.base import ExecutorUnavailable, LaunchError, system_reason
 from strata.executors.lanes.library import Request
+from strata.executors.lanes.loading import hint_of_number
 
 _HEADER = struct.Struct("<6I2Q3i2i")  # mirrored in runtime/program.hpp
+#: The program's exit status when its answer cannot be written, mirrored there; on standard error is why.
+_NOT_WRITTEN = 5
 _OPTIONS = {
     # Stacks that the sanitizer does not know, and memory that a stopped kernel leaves.
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:detect_stack_use_after_return=0",
@@ -28,9 +30,16 @@ _OPTIONS = {
 def launch(path: Path, request: Request) -> int:
     """Run the program `path`; returns how many blocks finished. Raises LaunchError with the first
     lines of the sanitizer's report, or the message of the lane that broke a rule."""
-    with tempfile.TemporaryDirectory(prefix="strata-") as directory:
+    try:
+        held = tempfile.TemporaryDirectory(prefix="strata-")
+    except OSError as error:
+        raise _no_scratch(error) from error
+    with held as directory:
         job, answer = Path(directory, "job"), Path(directory, "answer")
-        job.write_bytes(_encode(request))
+        try:
+            job.write_bytes(_encode(request))
+        except OSError as error:
+            raise _no_scratch(error) from error
         try:
             done = subprocess.run(
                 [str(path), str(job), str(answer)],
@@ -41,9 +50,9 @@ def launch(path: Path, request: Request) -> int:
                 env=os.environ | _OPTIONS,
             )
         except OSError as error:
-            raise ExecutorUnavailable(
-                f"{path} cannot be run: {error.strerror}; {VARIABLE} names another place for compiled kernels"
-            ) from None
+            raise ExecutorUnavailable(f"{path} cannot be run: {error.strerror}{hint_of_number(error.errno)}") from None
+        if done.returncode == _NOT_WRITTEN:
+            raise _no_scratch(OSError(" ".join(done.stderr.split())))
         if done.returncode != 0:
             raise LaunchError(_explain(request.entry, done.stderr, done.returncode))
         data = answer.read_bytes()
@@ -53,6 +62,14 @@ def launch(path: Path, request: Request) -> int:
         ctypes.memmove(region.address, data[at : at + region.nbytes], region.nbytes)
         at += region.nbytes
     return int(finished)
+
+
+def _no_scratch(error: OSError) -> ExecutorUnavailable:
+    """A launch that does not fit where temporary files go: an error of the machine, not of the kernel."""
+    return ExecutorUnavailable(
+        f"a launch cannot be written below {tempfile.gettempdir()}: {system_reason(error)}; make room there, or set "
+        "TMPDIR to a directory with room"
+    )
 
 
 def _encode(request: Request) -> bytes:

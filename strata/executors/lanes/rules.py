@@ -35,7 +35,7 @@ RULES: dict[str, Rule] = {
     "sm_90": Rule(16, 25),
 }
 
-_PAIR = re.compile(r"(\d+)\s*[,/]\s*(\d+)")
+_PAIR = re.compile(r"([0-9]{1,2}) *[,/] *([0-9]{1,2})")
 
 
 def parse_rule(rule: str | tuple[int, int]) -> Rule:

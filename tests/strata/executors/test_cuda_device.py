@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from strata.executors.base import (
     GUARD_BYTES,
     POISON_WORKSPACE,
     ContextLostError,
+    Executor,
     ExecutorUnavailable,
     Kernel,
     LaunchError,
@@ -23,6 +25,7 @@ from strata.executors.cuda import CudaExecutor, device, target
 from strata.executors.cuda.driver import Driver
 from strata.executors.cuda.nvrtc import Nvrtc
 from tests.strata.executors.fake_cupy import FakeCard, Function
+from validation.handed import InputsChangedError, handed
 
 KERNEL = Kernel("probe", "probe", block=128, shared_bytes=1024)
 
@@ -213,6 +216,37 @@ def test_launches_wait_again_after_timing(card: FakeCard) -> None:
     card.fault = "cudaErrorLaunchFailure: unspecified launch failure"
     with pytest.raises(LaunchError):
         executor.launch(KERNEL, (1, 1, 1), [])
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("at", [0, 30])
+def test_a_kernel_that_changes_its_input_on_the_card_is_found_after_the_run(
+    card: FakeCard, at: int, timed: bool
+) -> None:
+    """Its first and its last byte, which no build watches there: memory is read back and compared."""
+    given, changes = np.arange(31, dtype=np.uint8), [False]
+
+    def body(*args: np.generic) -> None:
+        if changes[0]:
+            ctypes.memset(int(args[0]) + at, 0xEE, 1)
+
+    def run(executor: Executor, x: np.ndarray) -> None:
+        kept, counts = executor.array(x, "x"), executor.array(np.zeros(4, np.uint8), "counts", written=True)
+        launch = partial(executor.launch, KERNEL, (1, 1, 1), [kept, counts])
+        clock = getattr(executor, "time_launches", None)
+        assert clock is not None
+        clock(launch, 2) if timed else launch()
+        ctypes.memset(counts.address, 1, 4)
+
+    card.bodies["probe"] = body
+    executor = CudaExecutor()
+    handed(run)(executor, given)
+    changes[0] = True
+    with pytest.raises(
+        InputsChangedError, match=rf"buffer x differs in 1 of 31 bytes, byte {at} is ee and was {at:02x}"
+    ):
+        handed(run)(executor, given)
+    assert given.tolist() == list(range(31))
 
 
 def test_device_index(card: FakeCard) -> None:

@@ -6,8 +6,10 @@ These tests need NVRTC, which the dependency group `test` installs.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +101,41 @@ def test_second_build_comes_from_the_cache(nvrtc: Nvrtc, monkeypatch: pytest.Mon
     first = images.build(KERNEL, "sm_75", nvrtc)
     monkeypatch.setattr(nvrtc, "compile", None)
     assert images.build(KERNEL, "sm_75", nvrtc) == first
+
+
+def test_the_digest_is_of_the_file_that_is_loaded(nvrtc: Nvrtc, kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another image in the entry, and all that lies beside it says that it is the right one."""
+    first = images.build(KERNEL, "sm_75", nvrtc)
+    code = first.file.read_bytes() + b"another"
+    first.file.write_bytes(code)
+    for said in first.file.parent.glob("*.json"):
+        text = said.read_text()
+        said.write_text(text.replace(first.image.digest, hashlib.sha256(code).hexdigest()))
+    (first.file.parent / "image.json").write_text(json.dumps({"digest": first.image.digest}))
+    files = [path for path in first.file.parent.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    folder = first.file.parent
+    sums = {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    (first.file.parent / "manifest.json").write_text(json.dumps(sums))
+    monkeypatch.setattr(nvrtc, "compile", None)
+    again = images.build(KERNEL, "sm_75", nvrtc)
+    assert again.file == first.file
+    assert again.image.digest == hashlib.sha256(code).hexdigest() != first.image.digest
+
+
+def test_a_compiler_short_of_memory_is_no_error_of_the_kernel(
+    nvrtc: Nvrtc, kernels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Short:
+        """NVRTC_ERROR_OUT_OF_MEMORY from the compilation."""
+
+        def __getattr__(self, name: str) -> Any:
+            return (lambda *words: 1) if name == "nvrtcCompileProgram" else getattr(library, name)
+
+    library = nvrtc._library
+    monkeypatch.setattr(nvrtc, "_library", Short())
+    with pytest.raises(ExecutorUnavailable, match=r"NVRTC \(.*\): NVRTC_ERROR_OUT_OF_MEMORY"):
+        images.build(KERNEL, "sm_75", nvrtc)
+    monkeypatch.undo()
 
 
 def test_same_bytes_wherever_it_is_built(nvrtc: Nvrtc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

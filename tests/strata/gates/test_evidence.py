@@ -1,4 +1,4 @@
-"""Every run is one kind of evidence, and only machine code of the tier's own generation is native."""
+"""Every run is one kind of evidence, and only machine code of the tier's own generation is attested."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LOADED = st.one_of(
     st.sampled_from([SM75, SM80]), st.sampled_from([None, 70, 75, 80, 86, 89, 90, 100, 120]), LOADED,
     st.sampled_from(["cuda", "lanes"]),
 )  # fmt: skip
-def test_native_is_what_the_tier_is_for(name: str, capability: int | None, loaded: str, executor: str) -> None:
+def test_attested_is_what_the_tier_is_for(name: str, capability: int | None, loaded: str, executor: str) -> None:
     record = builder.parsed(builder.value([name], ("x", capability, loaded), executor=executor))
     found, why = kind(record, PATHS[name])
-    native = {
+    attested = {
         SM75: {(75, "sm_75")},
         SM80: {(80, "sm_80"), (86, "sm_80"), (86, "sm_86"), (89, "sm_80"), (89, "sm_86"), (90, "sm_90"),
                (100, "sm_100"), (120, "sm_120")},
     }  # fmt: skip
-    assert (found is Kind.NATIVE) == (executor == "cuda" and (capability, loaded) in native[name])
+    assert (found is Kind.ATTESTED) == (executor == "cuda" and (capability, loaded) in attested[name])
     assert (found is Kind.SIMULATED) == (executor == "lanes" or capability is None)
-    assert why.startswith("" if found is Kind.NATIVE else f"{found.value}: record {record.short} ")
-    assert bool(why) == (found is not Kind.NATIVE)
+    assert why.startswith("" if found is Kind.ATTESTED else f"{found.value}: record {record.short} ")
+    assert bool(why) == (found is not Kind.ATTESTED)
 
 
 def test_one_image_of_another_kind_spoils_the_record() -> None:

@@ -17,7 +17,10 @@ from tests.strata.gates.builder import HOPPER, TURING
 
 T4, H200 = Device("NVIDIA T4", 75), Device("NVIDIA H200", 90)
 #: Asks a record of every tier, so that every path can be closed.
-ANYTHING = Policy(dict.fromkeys(("sm75", "sm80", "simt"), Rule((0, NEWEST), (0, NEWEST))))
+ANYTHING = Policy(
+    dict.fromkeys(("sm75", "sm80", "simt"), Rule((0, NEWEST), (0, NEWEST))),
+    dict.fromkeys({path.operation for path in PATHS.values()}, ()),
+)
 
 
 def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: Path) -> None:

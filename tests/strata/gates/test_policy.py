@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from strata.gates.policy import NEWEST, POLICY, Policy, Required, span
+import pytest
+
+from strata.executors.base import StrataError
+from strata.gates.policy import POLICY, Policy, Required
 from strata.kernels.paths import PATHS
 
 
@@ -38,8 +41,5 @@ def test_all_that_an_operation_requires_is_asked() -> None:
     assert policy.missing("a", ["recipe=r k=1", "recipe=s k=3", "recipe=s k=2"]) == ""
     assert policy.missing("a", (text for text in ["recipe=r k=1", "recipe=s k=2"])) == "s at 3"
     assert policy.missing("a", []) == "r at 1"
-    assert policy.missing("b", []) == ""
-
-
-def test_spans_in_words() -> None:
-    assert [span(ends) for ends in ((75, 75), (80, NEWEST), (60, 72))] == ["7.5", "8.0 or newer", "6.0 to 7.2"]
+    with pytest.raises(StrataError, match="'b' has no row of required cases, expected one of a"):
+        policy.missing("b", [])

@@ -18,6 +18,7 @@ from strata.gates import records
 from strata.gates.evidence import plan_digest
 from strata.gates.record import LARGEST, LARGEST_NUMBER, RecordProblem, of_value, parse
 from tests.strata.gates import builder
+from tests.strata.owners import give_away
 from validation.record import canonical
 
 SM75 = "prompt_attention/q4_0/sm75"
@@ -144,6 +145,24 @@ def test_what_is_no_plain_file_is_left_out(make: Callable[[Path], None], tmp_pat
     (tmp_path / "accepted").mkdir()
     make(tmp_path / "accepted" / f"{'0' * 64}.json")
     assert load(tmp_path).problems == (f"record {'0' * 64}.json is left out: not a plain file",)
+
+
+@pytest.mark.parametrize("whose", ["file", "folder", "above", "written"])
+def test_what_another_user_could_have_put_there_is_not_read(
+    whose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "state" / "records"
+    name = put(folder, DATA)
+    assert len(load(tmp_path).records) == 1
+    places = {"file": folder / name, "folder": folder, "above": tmp_path}
+    if whose == "written":
+        folder.chmod(0o777)
+    else:
+        give_away(monkeypatch, places[whose])
+    store = load(tmp_path)
+    assert store.records == ()
+    (problem,) = store.problems
+    assert f"{places.get(whose, folder)} {'can be written by' if whose == 'written' else 'belongs to user'} " in problem
 
 
 def test_a_directory_too_full_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

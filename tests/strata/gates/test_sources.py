@@ -11,6 +11,7 @@ from strata.executors.base import KERNELS, StrataError, iter_include, source_dig
 from strata.executors.cuda.images import options
 from strata.gates.sources import included, of_path
 from strata.kernels.paths import PATHS
+from strata.kernels.paths import Path as KernelPath
 from strata.kernels.pool import GROUPS
 from strata.kernels.prompt_attention import kernel
 
@@ -98,3 +99,9 @@ def test_programs_are_the_kernels_that_a_run_launches(name: str) -> None:
         words = options(program, "sm_75")
         assert words[: len(made.flags)] == made.flags
         assert all(word.startswith(("-arch=", "-D", "--ptxas-options=")) for word in words[len(made.flags) :])
+
+
+def test_an_operation_that_nobody_sorted_is_not_one_without_kernels() -> None:
+    """It would be gated by a record of which no launch is compared."""
+    with pytest.raises(StrataError, match="sparse_attention"):
+        of_path(KernelPath("sparse_attention", "q4_0", "sm80", 80))

@@ -13,8 +13,8 @@ import pytest
 
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import combine
-from tests.strata.kernels.mapped import Mapped
 from validation.draws import Stream
+from validation.magnitude.mapped import Mapped
 from validation.reference import combine as reference
 
 RANKS, COLUMNS = 3, 512
@@ -38,7 +38,7 @@ def test_late_tokens_are_combined_from_their_own_rows(lanes: LanesExecutor, valu
     for name, made in (("rows", rows), ("weights", weights), ("shared", shared), ("gate", gate)):
         buffers.append(Mapped((tokens, *made.shape[1:]), np.float32, name))
         buffers[-1].view()[token] = made[0]
-    out, lost = Mapped((tokens, COLUMNS), np.float32, "out"), lanes.array(np.zeros(1, np.int32), "lost")
+    out, lost = Mapped((tokens, COLUMNS), np.float32, "out"), lanes.array(np.zeros(1, np.int32), "lost", written=True)
     kernel = replace(combine.kernel(), defines=(("THREADS", token * COLUMNS // 4),))
     sizes = (np.int32(tokens), np.int32(RANKS), np.int32(COLUMNS))
     lanes.launch(kernel, (2, 1, 1), (*buffers, out, lost, *sizes))
@@ -56,7 +56,7 @@ def test_ranks_of_long_rows_are_added_from_where_they_lie(lanes: LanesExecutor) 
     drawn, weights = stream.child("rows").normals((1, ranks, some)), stream.child("weights").normals((1, ranks))
     rows, out = Mapped((1, ranks, columns), np.float32, "rows"), Mapped((1, columns), np.float32, "out")
     rows.view()[..., :some] = drawn
-    lost = lanes.array(np.zeros(1, np.int32), "lost")
+    lost = lanes.array(np.zeros(1, np.int32), "lost", written=True)
     sizes = (np.int32(1), np.int32(ranks), np.int32(columns))
     lanes.launch(combine.kernel(), (1, 1, 1), (rows, lanes.array(weights, "weights"), None, None, out, lost, *sizes))
     due = reference.combine_bits(drawn, weights)

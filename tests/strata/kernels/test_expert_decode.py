@@ -116,7 +116,7 @@ def test_quantised_rows(checked: LanesExecutor) -> None:
     x[1, 40], x[2, 3] = np.nan, -np.inf
     source = checked.array(x, "x")
     codes, scales = checked.empty(x.shape, np.int8), checked.empty((60, 2), np.uint16)
-    lost = checked.array(np.zeros(1, np.int32), "lost")
+    lost = checked.array(np.zeros(1, np.int32), "lost", written=True)
     sizes = (np.int32(60), np.int32(64))
     kernel = expert_decode.pass_kernel("expert_decode_quantise")
     checked.launch(kernel, (-(-60 // 8), 1, 1), (source, codes, scales, lost, *sizes))

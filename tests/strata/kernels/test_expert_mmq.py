@@ -144,7 +144,7 @@ def test_quantised_rows(checked: LanesExecutor, width: int) -> None:
     pairs = stream.child("pairs").permutation(33).astype(np.int32)
     blocks = -(-width // expert_mmq.BLOCK)
     out = checked.empty((blocks, 33, expert_mmq.BLOCK_BYTES), np.uint8)
-    lost = checked.array(np.zeros(1, np.int32), "lost")
+    lost = checked.array(np.zeros(1, np.int32), "lost", written=True)
     sizes = (np.int32(33), np.int32(width), np.int32(3))
     args = (checked.array(x, "x"), checked.array(pairs, "pairs"), out, lost, *sizes)
     checked.launch(expert_mmq.pass_kernel("expert_mmq_quantise"), (-(-33 * blocks // 8), 1, 1), args)

@@ -16,7 +16,7 @@ from strata.kernels import expert_fused
 from strata.kernels.experts import place
 from strata.kernels.paths import PATHS
 from tests.strata.kernels.expert_small import layer, same_bits
-from tests.strata.kernels.mapped import Mapped
+from validation.magnitude.mapped import Mapped
 
 MODE, TOKENS, TOP, N = "iq4_xs/q2_0", 9, 2, 256
 

@@ -60,7 +60,7 @@ def test_shortened_operations_give_the_bits_of_whole_ones(tmp_path: Path, name: 
         pytest.skip(str(error))
     (tmp_path / "shortened.cu").write_text(SOURCE)
     kernel = Kernel("shortened", "shortened", 256, 0, (("TIER", 75),), directory=str(tmp_path))
-    out = executor.array(np.zeros(4, np.uint32), "counts")
+    out = executor.array(np.zeros(4, np.uint32), "counts", written=True)
     executor.launch(kernel, (blocks, 1, 1), (out, np.uint64(11), np.int32(rounds)))
     total = blocks * 256 * rounds
     usual, scales, gates, products = out.host().tolist()

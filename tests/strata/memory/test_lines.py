@@ -67,16 +67,17 @@ def test_the_replies_of_a_loan() -> None:
     assert lines.status is None
 
 
-@pytest.mark.parametrize("size", ["0", "-1", "x", "1x", "1.5", "+1", "", "1 2", "٣", "0x10", "1_0"])
+@pytest.mark.parametrize("size", ["0", "-1", "abc", "\x1b[2J", "x", "1x", "1.5", "+1", "", "1 2", "٣", "0x10", "1_0"])
 def test_what_is_no_size_is_refused(size: str) -> None:
     lines, lending, driver = protocol()
     driver.log.clear()
-    assert lines.handle(f"LEND {size}") == "ERR LEND: expected a whole number of MiB above 0"
+    said = "0 MiB" if size == "0" else ascii(size)
+    assert lines.handle(f"LEND {size}") == f"ERR LEND: {said}, expected a whole number of MiB above 0"
     assert driver.log == []
     assert lending.loan is None
 
 
-@pytest.mark.parametrize("size", [4, 5, 1 << 40, int("9" * 15)])
+@pytest.mark.parametrize("size", [4, 5, 1 << 40, int("9" * 15), 1 << 64, int("9" * 40)])
 def test_the_whole_cache_is_not_lent(size: int) -> None:
     lines, lending, driver = protocol()
     driver.log.clear()
@@ -90,7 +91,10 @@ def test_the_whole_cache_is_not_lent(size: int) -> None:
 
 def test_a_size_of_thousands_of_digits_is_the_whole_cache() -> None:
     lines, _, _ = protocol()
-    assert ", so that a slot stays of the cache's 3 MiB" in lines.handle("LEND " + "9" * 6000)
+    reply = lines.handle("LEND " + "9" * 6000)
+    assert reply.startswith(f"ERR LEND: {'9' * 37}... MiB, expected at most ")
+    assert reply.endswith(", so that a slot stays of the cache's 3 MiB")
+    assert lines.handle("LEND " + "0" * 6000 + "1").startswith("LENT 1 ")
 
 
 @pytest.mark.parametrize("line", ["", "LEN 1", "lend 1", "RECLAIM 1", "LENDING", "\x1b[2J", "é"])

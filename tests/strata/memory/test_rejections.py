@@ -27,7 +27,7 @@ MATRIX: list[tuple[dict[str, Any], str, str]] = [
     ({"batch": True}, "batch", "batch"),
     ({"pipeline_windows": True}, "pipeline-windows", "pipeline-windows"),
     ({"shared_sessions": True}, "shared-sessions", ""),
-    ({"vram_elastic": False}, "no-vram-elastic", ""),
+    ({"vram_elastic": False}, "no-vram-elastic", "no-vram-elastic"),
     ({"segment_mib": 63}, "segment", ""),
     ({"segment_mib": 64}, "", ""),
     ({"low_ram": True}, "low-ram", "low-ram"),

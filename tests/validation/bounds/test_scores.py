@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from strata.executors.lanes import RULES
 from tests.validation.bounds.test_tensor_core import chain
 from validation.bounds.scores import score_error
-from validation.bounds.softmax import Terms, U
+from validation.bounds.softmax import U
 from validation.draws import Stream
+from validation.reference.terms import Terms
 
 
 def terms_of(q: np.ndarray, k: np.ndarray) -> Terms:

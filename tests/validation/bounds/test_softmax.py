@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from validation.bounds.reference import EXP_ULPS, gamma
-from validation.bounds.softmax import WIDENED, Rounding, Terms, largest_error
+from validation.bounds.softmax import WIDENED, Rounding, largest_error
 from validation.draws import Stream
+from validation.reference.terms import Terms
 
 NONE = Rounding(0, 0, 0, 0, 0, 0, 0)
 

@@ -39,6 +39,14 @@ def test_a_capture_is_made_and_described(
     assert capsys.readouterr().out == made.split("\n", 1)[1]
 
 
+def test_what_a_capture_says_of_itself_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "[red]:bomb:\nloss    0.0000 per token\x1b[2J"
+    save(replace(RESULT, metadata=replace(METADATA, text_source=hostile)), tmp_path / "x.npz")
+    assert command.main(["--show", str(tmp_path / "x.npz")]) == 0
+    said = capsys.readouterr().out
+    assert "tokens of [red]:bomb:\\u000aloss    0.0000 per token\\u001b[2J\n" in said
+
+
 @pytest.mark.parametrize(
     ("raised", "status", "line"),
     [

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 import pytest
 
 from validation import judge
 from validation.__main__ import main
-from validation.controls import proof
+from validation.controls import proof, values
 from validation.controls.control import Answer, Control, answer
 from validation.verdict import Check, Verdict
 
@@ -16,7 +17,8 @@ from validation.verdict import Check, Verdict
 def test_all_controls_are_right_and_have_names_of_their_own() -> None:
     answers = proof.prove()
     assert proof.failed(proof.flat(answers)) == []
-    assert set(answers) == set(proof.GROUPS)
+    assert set(answers) == {*proof.GROUPS, proof.FLOOR}
+    assert {group: [one.name for one in answers[group]] for group in proof.GROUPS} == proof.names()
     names = [one.name for one in proof.flat(answers)]
     assert len(set(names)) == len(names) > 500
 
@@ -53,6 +55,21 @@ def test_groups_that_are_empty_or_cannot_be_made_are_wrong() -> None:
         "control crash/rows: got RuntimeError: no rows, expected rows",
     ]
     assert proof.failed([]) == [Answer("controls", "none", "controls")]
+
+
+def test_a_control_that_is_not_asked_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a group one control, and a whole group: both leave every other answer right."""
+    fewer: dict[str, Callable[[], Iterator[Control]]] = {
+        group: (lambda: islice(values.holds(), 1, None)) if group == "comparator holds" else make
+        for group, make in proof.GROUPS.items()
+        if group != "seeds"
+    }
+    monkeypatch.setattr(proof, "GROUPS", fewer)
+    (wrong,) = proof.failed(proof.flat(proof.prove(fewer)))
+    assert wrong.line() == (
+        "control floor/controls: got controls lacks comparator holds: holds/yes and 1 more "
+        "(python -m validation floor --update --reason TEXT lowers the floor), expected whole"
+    )
 
 
 def test_the_command_prints_a_table_and_exits_0(capsys: pytest.CaptureFixture[str]) -> None:

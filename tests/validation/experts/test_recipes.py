@@ -27,8 +27,8 @@ def test_a_recipe_of_the_table_is_itself(name: str) -> None:
 
 WRONG = {
     "experts_plane": "experts_plain",
-    "experts:plain:hot": "the nearest is",
-    "expert:plain:hot:bell": "the nearest is",
+    "experts:plain:hot": "one that is put together is experts:WEIGHTS:ROUTING:VALUES",
+    "expert:plain:hot:bell": "one that is put together is experts:WEIGHTS:ROUTING:VALUES",
     "experts:plane:hot:bell": "weights 'plane' .* one of plain, decades",
     "experts:plain:hot:one sided": "values 'one sided' .* one_sided",
 }

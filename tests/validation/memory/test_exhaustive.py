@@ -28,7 +28,7 @@ def operation(name: str) -> Operation:
     return next(operation for operation in OPERATIONS if operation.name == name)
 
 
-@pytest.mark.parametrize("name", ["LEND", "swap", "land", "enter alias"])
+@pytest.mark.parametrize("name", ["LEND", "LEND again", "swap", "land", "enter alias"])
 def test_every_failure_leads_to_its_outcome(name: str) -> None:
     findings = examine(operation(name), "sized", FEW)
     assert findings.problems == []

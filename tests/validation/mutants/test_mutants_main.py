@@ -116,13 +116,15 @@ def test_the_end_of_the_command_ends_its_trials(
 
 def test_an_unknown_mutant_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["nobody"]) == 2
-    assert "no mutant is called 'nobody'; there are " in capsys.readouterr().err
+    assert "no mutant is called 'nobody'; see `python -m validation.mutants --list`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--jobs", "0"], ["--sample", "0"]])
 def test_numbers_that_cannot_be_are_said(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(words) == 2
-    assert "expected at least 1" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as caught:
+        command.main(words)
+    assert caught.value.code == 2
+    assert f"argument {words[0]}: '0': expected a whole number of 1 " in capsys.readouterr().err
 
 
 def test_the_list_runs_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

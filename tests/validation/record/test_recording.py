@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -244,6 +246,26 @@ def test_a_record_that_cannot_be_kept_for_this_machine_is_one_all_the_same(
     assert "not kept for this machine: cannot write" in capsys.readouterr().out.strip().splitlines()[-1]
 
 
+def test_a_record_that_finds_no_room_is_no_verdict(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """The cases passed and are kept; 1 would say that one did not."""
+    replace_file = os.replace
+
+    def full(draft: Path, file: Path) -> None:
+        if file.name != "run.json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace_file(draft, file)
+
+    monkeypatch.setattr(os, "replace", full)
+    assert run("--record", str(tmp_path), "--paths", PATH) == 2
+    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
+    assert status(tmp_path) == "complete"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: cannot write ")
+    assert line.endswith("No space left on device")
+
+
 def test_the_ledger_is_asked_about_the_profile_alone(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,7 +299,7 @@ def test_a_simulated_turing_card_gives_the_same_record_twice(
     decision = decide(path, named(75), of_path(path), [read])
     assert not decision.open
     assert "simulated: record 000000000000 ran on the CPU (lanes)" in decision.reason
-    assert decision.reason.endswith("which is no evidence for a card: refused as native evidence")
+    assert decision.reason.endswith("which is no evidence for a card")
     assert first["provenance"]["executor"] == "lanes"
     assert first["provenance"]["rule"] == "sm_75"
     assert first["provenance"]["capability"] is None

@@ -18,10 +18,12 @@ from fixtures.records.bases import BASES, Base, make, planned
 from strata.executors.base import ExecutorUnavailable, source_digests
 from strata.gates import sources
 from strata.gates.policy import POLICY
+from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, forged, sign
 from validation.__main__ import main
 from validation.cases import Case
+from validation.editions import EDITIONS
 from validation.record import verify_command
 from validation.record.canonical import encode, name_of
 from validation.record.evidence import leaves
@@ -63,10 +65,10 @@ def small_plan(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "said"),
     [
-        ("lanes", "simulated", "ran on the CPU (lanes), which is no evidence for a card: refused as native evidence"),
+        ("lanes", "simulated", "ran on the CPU (lanes), which is no evidence for a card"),
         ("surrogate", "surrogate", "which is no evidence for Turing"),
-        ("hopper", "native", "lacks the required case of signed_decades at 4,096/512 and 1,500/512"),
-        ("turing", "native", "lacks the required case of signed_decades at 4,096/512 and 1,500/512"),
+        ("hopper", "attested", "lacks the required case of signed_decades at 4,096/512 and 1,500/512"),
+        ("turing", "attested", "lacks the required case of signed_decades at 4,096/512 and 1,500/512"),
     ],
 )
 def test_says_what_the_gate_makes_of_it(name: str, kind: str, said: str) -> None:
@@ -78,7 +80,7 @@ def test_says_what_the_gate_makes_of_it(name: str, kind: str, said: str) -> None
 @pytest.mark.parametrize(
     ("name", "opened"), [("hopper", True), ("turing", True), ("lanes", False), ("surrogate", False)]
 )
-def test_a_native_record_of_every_kernel_opens_its_path(
+def test_an_attested_record_of_every_kernel_opens_its_path(
     name: str, opened: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subject = Subject(base(name)["record"], source_digests(), planned)
@@ -172,12 +174,14 @@ def test_many_reasons_are_counted() -> None:
     document["record"]["sources"] = dict.fromkeys(document["record"]["sources"], "0" * 64)
     lines = examined(document["record"]).lines()
     assert len(lines) == 4
-    assert lines[-1] == f"REFUSED sources: and {len(document['record']['sources']) - 3} more"
+    own = of_path(PATHS[BY_NAME["hopper"].path]).files
+    assert lines[-1] == f"REFUSED sources: and {len(own) - 3} more"
 
 
+@pytest.mark.parametrize("edition", [edition.number for edition in EDITIONS])
 @pytest.mark.parametrize("name", ["prompt_attention/q4_0/sm80", "expert_fused/iq2_s/q2_0/sm80"])
-def test_the_standard_plan_has_the_required_cases(name: str) -> None:
-    pairs = standard_plan([PATHS[name]], "quick", 1)
+def test_the_standard_plan_has_the_required_cases(name: str, edition: int) -> None:
+    pairs = standard_plan([PATHS[name]], "quick", 1, edition)
     assert POLICY.missing(PATHS[name].operation, (case.text() for _, case in pairs)) == ""
     assert len({(path.name, case.text()) for path, case in pairs}) == len(pairs)
 
@@ -188,7 +192,7 @@ def test_the_command_accepts(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["verify", str(file)]) == 0
     said = capsys.readouterr().out.splitlines()
     assert f"ACCEPTED {file.stem}" in said
-    assert any(line.startswith("prompt_attention/q4_0/sm80: native; locked: ") for line in said)
+    assert any(line.startswith("prompt_attention/q4_0/sm80: attested; locked: ") for line in said)
 
 
 @pytest.mark.usefixtures("small_plan")

@@ -13,6 +13,7 @@ from pathlib import Path as FilePath
 import pytest
 
 from strata.executors.base import StrataError
+from tests.strata.hostile import obeyed
 from tests.validation.record.forging import base
 from tests.validation.report.evidence import HOSTILE, PATHS, case, run
 from validation.__main__ import main
@@ -134,8 +135,42 @@ def test_hostile_text_is_shown_and_not_run() -> None:
     assert "<script" not in text
     assert "<img" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
-    assert "\u202e" not in text
     assert "\\u202e" in text
+    assert obeyed(text, "\n") == []
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.skipif(sys.platform == "win32", reason="no such names there")
+def test_files_of_others_send_nothing_to_a_terminal(tmp_path: FilePath, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of `report` and `verify`: what stands in the files, and how they are called."""
+    sent = "[red]:bomb:\x1b[2J\x9b2J\rACCEPTED\nACCEPTED \u202e"
+    told = tmp_path / f"run{sent}.json"
+    hostile = run(
+        [case(verdict=sent), case()], executor={"executor": "cuda", "device": sent}, status=sent, failed=[sent]
+    )
+    told.write_text(json.dumps(hostile))
+    wrong, outcome = tmp_path / f"wrong{sent}.json", tmp_path / f"verified{sent}.json"
+    wrong.write_text(json.dumps({"schema": sent, sent: sent}))
+    file = written(tmp_path, "hopper")
+    refusals = [{"rule": sent, "reason": sent}]
+    outcome.write_text(json.dumps({"name": file.stem, "accepted": False, "outcome": sent, "refusals": refusals}))
+    out = tmp_path / "page.html"
+    words = ["report", str(told), str(file), "--verified", str(outcome), "--out", str(out)]
+    for status, command in (
+        (1, words),
+        (1, ["report", str(wrong), *words[1:]]),
+        (2, ["report", str(wrong), "--out", str(out)]),
+        (2, ["report", str(file), "--verified", str(wrong)]),
+        (1, ["verify", str(told)]),
+        (2, ["verify", str(tmp_path / sent)]),
+    ):
+        assert main(command) == status
+        captured = capsys.readouterr()
+        said = captured.out + captured.err
+        assert obeyed(said, "\n") == []
+        assert not re.search("^ACCEPTED", said, re.MULTILINE)
+        assert "\U0001f4a3" not in said  # what `:bomb:` would become
+    assert obeyed(out.read_text(), "\n") == []
 
 
 @pytest.mark.usefixtures("undrawn")

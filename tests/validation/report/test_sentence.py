@@ -23,13 +23,13 @@ def record(**changes: Any) -> Source:
     return replace(source(), kind="record", name="ab" * 32, **changes)
 
 
-ACCEPTED = Verified("ab" * 32, True, "ACCEPTED")
+ACCEPTED = Verified("ab" * 32, True, "ACCEPTED", file="verified.json")
 
 
 def test_a_run_whose_cases_all_passed_is_green() -> None:
     sentence = of_source(source())
     assert sentence.tone is Tone.PASSED
-    assert sentence.text == "All 3 planned cases passed on Test Card."
+    assert sentence.text == "All 3 planned cases passed on what its author calls Test Card."
 
 
 @pytest.mark.parametrize("verdict", [*(v.value for v in Verdict if not v.passes), "", "exact", "PASSED"])
@@ -79,6 +79,14 @@ def test_a_record_is_green_only_when_it_was_accepted() -> None:
     refused = of_source(record(verified=Verified("ab" * 32, False, "REFUSED", ["rows: wrong"])))
     assert refused.tone is Tone.FAILED
     assert refused.more == ["rows: wrong"]
+
+
+@pytest.mark.parametrize("verified", [None, ACCEPTED, replace(ACCEPTED, outcome="ACCEPTED without bits")])
+def test_no_file_says_which_card_it_was(verified: Verified | None) -> None:
+    """Its author does; and a file that says that the verifier accepted is named."""
+    sentence = of_source(record(verified=verified, device="Tesla T4"))
+    assert sentence.text.startswith("All 3 planned cases passed on what its author calls Tesla T4")
+    assert ("verified.json says that the verifier accepts the record" in sentence.text) is (verified is not None)
 
 
 def test_a_record_that_holds_a_case_twice_is_a_failure() -> None:

@@ -73,6 +73,41 @@ def _numbers() -> Iterator[Mutant]:
             (),
         ),
         ("bound-times-1000", _FINE, "fine = error <= 1000 * limit\n", "The bound is a thousand times too wide.", ()),
+        (
+            "bound-of-its-query",
+            _FINE,
+            "fine = error <= (limit.max(axis=tuple(range(1, limit.ndim)), keepdims=True) if limit.ndim > 1 else limit)\n",
+            "Every element has the widest bound of its query.",
+            (),
+        ),
+        (
+            "bound-of-its-head",
+            _FINE,
+            "fine = error <= (limit.max(axis=-1, keepdims=True) if limit.ndim > 1 else limit)\n",
+            "Every element has the widest bound of its query and head.",
+            (),
+        ),
+        (
+            "bound-of-its-dim",
+            _FINE,
+            "fine = error <= (limit.max(axis=0, keepdims=True) if limit.ndim > 1 else limit)\n",
+            "Every element has the widest bound of all queries.",
+            (),
+        ),
+        (
+            "odd-element-left-out",
+            _ALL,
+            "if bool(fine.reshape(-1)[: max(1, fine.size // 2 * 2)].all()):",
+            "Elements are compared two at a time.",
+            (),
+        ),
+        (
+            "rest-of-four-left-out",
+            _ALL,
+            "if bool(fine.reshape(-1)[: fine.size // 4 * 4 or None].all()):",
+            "Elements are compared four at a time.",
+            (),
+        ),
         ("largest-bound", _FINE, "fine = error <= limit.max()\n", "Every element has the widest bound of all.", ()),
         ("angle", _FINE, f"fine = np.full(got.shape, {angle})\n", "Only the angle between both sides counts.", ()),
         (
@@ -188,6 +223,13 @@ def _bits() -> Iterator[Mutant]:
     yield _fault(
         "minus-zero", _DIFFERS, f"{_DIFFERS}    differs &= got != want\n", "-0 is +0 where bytes are compared."
     )
+    for count in (2, 4, 8):
+        yield _fault(
+            f"rest-of-{count}-bits",
+            _DIFFERS,
+            f"{_DIFFERS}    differs.reshape(-1)[differs.size // {count} * {count} or None :] = False\n",
+            f"Bytes are compared {count} elements at a time.",
+        )
     yield _fault("nan-payload", _DIFFERS, f"{_DIFFERS}{nan}", "Any NaN is any other where bytes are compared.")
     yield _fault(
         "one-step", _DIFFERS, f"{_DIFFERS}{step}", "One unit in the last place is equal where bytes are compared."
@@ -215,6 +257,12 @@ def _bits() -> Iterator[Mutant]:
     stale = "stale = (bits == POISON_OUTPUT) | (bits == POISON_WORKSPACE)"
     yield _fault("output-poison", stale, "stale = bits == POISON_WORKSPACE", "The poison of outputs is an answer.")
     yield _fault("workspace-poison", stale, "stale = bits == POISON_OUTPUT", "The poison of workspaces is an answer.")
+    yield _fault(
+        "rest-of-two-written",
+        stale,
+        f"{stale}\n    stale.reshape(-1)[stale.size // 2 * 2 or None :] = False",
+        "The last element of an odd output may be poison.",
+    )
     yield _fault(
         "some-written", "if not stale.any():", "if not stale.all():", "An output of which some was written is one."
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 
 from validation.mutants.mutant import Mutant
 
 BASE, CACHE = "strata/executors/base.py", "strata/executors/cache.py"
 SCRATCH = "strata/scratch.py"
+OWNERSHIP, RECORDS, CLI = "strata/ownership.py", "strata/gates/records.py", "strata/cli.py"
+IMAGES, FIRST = "strata/executors/cuda/images.py", "strata/executors/first_launch.py"
 BUILD, EXECUTOR, RULES = (f"strata/executors/lanes/{name}.py" for name in ("build", "executor", "rules"))
 CHECKS, TENSOR, ENTRY, FLOATING = (
     f"strata/executors/lanes/runtime/{name}.hpp" for name in ("checks", "tensorcore", "entry", "floating")
@@ -15,7 +18,7 @@ CHECKS, TENSOR, ENTRY, FLOATING = (
 
 
 def _fault(name: str, file: str, old: str, new: str, why: str, *tests: str) -> Mutant:
-    files = tuple(f"tests/strata/executors/{test}.py" for test in tests)
+    files = tuple(posixpath.normpath(f"tests/strata/executors/{test}.py") for test in tests)
     return Mutant(f"lanes-{name}", file, old, new, why, tests=files)
 
 
@@ -89,7 +92,7 @@ def _builds() -> Iterator[Mutant]:
     yield _fault(
         "damaged-image-served",
         CACHE,
-        "    final = root / key\n    if _intact(final):",
+        "    final = root / key\n    if _intact(final, holds):",
         "    final = root / key\n    if final.exists():",
         "An image that changed on disk is loaded.",
         "test_cache",
@@ -110,6 +113,152 @@ def _builds() -> Iterator[Mutant]:
         '    "-ffp-contract=fast",\n',
         "a*b+c loses a rounding.",
         "lanes/test_build",
+    )
+
+
+def _strangers() -> Iterator[Mutant]:
+    """Code and evidence that another user has put there."""
+    yield _fault(
+        "cache-of-others-used",
+        CACHE,
+        "    _refuse_strangers(root)\n    final = root / key\n",
+        "    final = root / key\n",
+        "A cache that another user fills is loaded from.",
+        "test_cache",
+    )
+    yield _fault(
+        "cache-looked-at-once",
+        CACHE,
+        "        _refuse_strangers(root)  # once more: another user may have made what was not there\n",
+        "",
+        "Another user makes the cache just before this one does.",
+        "test_cache",
+    )
+    yield _fault(
+        "entry-of-others-served",
+        CACHE,
+        "        if why:\n            raise ValueError(why)\n",
+        "",
+        "A library that another user wrote is loaded, when its manifest fits.",
+        "test_cache",
+    )
+    yield _fault(
+        "entry-by-link-served",
+        CACHE,
+        "        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):\n",
+        "        if not (path.is_file() or path.is_dir()):\n",
+        "An entry is taken through a link, to a place that nobody looked at.",
+        "test_cache",
+    )
+    yield _fault(
+        "entry-open-by-umask",
+        CACHE,
+        "        _seal(work)\n",
+        "",
+        "With a wide umask others may write into an entry.",
+        "test_cache",
+    )
+    yield _fault(
+        "cache-open-above",
+        OWNERSHIP,
+        "        if why:\n            return why\n",
+        "        continue\n",
+        "Another user exchanges the whole cache, from the directory above it.",
+        "../test_ownership",
+        "test_cache",
+    )
+    yield _fault(
+        "cache-written-by-others",
+        OWNERSHIP,
+        "    if found.st_mode & stat.S_IWOTH:\n        return",
+        "    if False:\n        return",
+        "A directory that everybody may write in counts as the user's own.",
+        "../test_ownership",
+        "test_cache",
+    )
+    yield _fault(
+        "links-of-others-followed",
+        OWNERSHIP,
+        "        found.append((step, status))\n        if not stat.S_ISLNK(status.st_mode):\n",
+        "        if not stat.S_ISLNK(status.st_mode):\n            found.append((step, status))\n",
+        "A link of another user leads to the cache.",
+        "../test_ownership",
+    )
+    yield _fault(
+        "image-by-name",
+        IMAGES,
+        "digest=hashlib.sha256(code).hexdigest(),",
+        "digest=hashlib.sha256(str(folder).encode()).hexdigest(),",
+        "The digest of a card's image is not that of the file that is loaded.",
+        "test_cuda_images",
+    )
+    yield _fault(
+        "records-of-others-read",
+        RECORDS,
+        'ownership.stranger(folder, private=True) if local else ""',
+        '""',
+        "A record that another user planted opens a path.",
+        "../gates/test_records",
+    )
+
+
+def _failures() -> Iterator[Mutant]:
+    """What is of the machine or the compiler and is told as the kernel's, or not at all."""
+    yield _fault(
+        "full-disk-is-the-kernels",
+        BUILD,
+        "    if stopped is not None:\n        return stopped\n    log =",
+        "    log =",
+        "A kernel that found no room on the disk does not compile, for the rest of the process.",
+        "lanes/test_blame",
+    )
+    yield _fault(
+        "compiler-believed",
+        BUILD,
+        "        if not image.is_file() or not image.stat().st_size:\n",
+        "        if not image.is_file():\n",
+        "What a compiler made empty is what the kernel is.",
+        "lanes/test_blame",
+    )
+    yield _fault(
+        "entry-without-its-file",
+        CACHE,
+        " and all(name in sums and (folder / name).stat().st_size for name in holds)",
+        "",
+        "An empty entry of an older version is served.",
+        "test_cache",
+    )
+    yield _fault(
+        "full-disk-is-a-crash",
+        CACHE,
+        "    except OSError as error:\n        why = _foreign(final)\n",
+        "    except FileExistsError as error:\n        why = _foreign(final)\n",
+        "A full disk under the cache is a crash.",
+        "test_cache",
+    )
+    yield _fault(
+        "doctor-without-a-launch",
+        CLI,
+        "        first_launch(executor)\n",
+        "",
+        "A compiler that compiles nothing, and a place that holds no programs, are good enough.",
+        "../test_cli",
+    )
+    yield _fault(
+        "doctor-from-the-cache",
+        FIRST,
+        "    with cache.apart():\n",
+        "    if True:\n",
+        "What doctor has built stays in the cache.",
+        "test_first_launch",
+    )
+    yield _fault(
+        "first-launch-believed",
+        FIRST,
+        "if not np.array_equal(out.host(), expected) or not out.guards_intact():",
+        "if not out.guards_intact():",
+        "Nobody looks at what the first kernel has stored.",
+        "test_first_launch",
     )
 
 
@@ -325,11 +474,28 @@ def _left_behind() -> Iterator[Mutant]:
 def mutants() -> Iterator[Mutant]:
     """Every mutant of the executors.
 
-    Left out because nothing changes: the check of writes to read-only memory in `checks.hpp` (no buffer of an
-    executor is read-only today), and the NaN of `Special::bits` in `tensorcore.hpp` (a store makes every NaN
+    Left out because nothing changes: the NaN of `Special::bits` in `tensorcore.hpp` (a store makes every NaN
     canonical again, and no kernel takes the bits of an accumulator apart).
     """
+    yield _fault(
+        "inputs-writable",
+        CHECKS,
+        'if (write && !e.writable) fail(where, "write to the input %s", e.name);',
+        "",
+        "A lane may write to an input.",
+        "lanes/test_inputs",
+    )
+    yield _fault(
+        "inputs-not-told",
+        "strata/executors/lanes/executor.py",
+        "buffer.address, buffer.nbytes, buffer.name, buffer.written)",
+        "buffer.address, buffer.nbytes, buffer.name, True)",
+        "Lanes are not told which buffers are inputs.",
+        "lanes/test_inputs",
+    )
     yield from _builds()
+    yield from _strangers()
+    yield from _failures()
     yield from _memory()
     yield from _machine()
     yield from _left_behind()

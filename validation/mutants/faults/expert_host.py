@@ -66,8 +66,8 @@ _DECODERS = (
     ),
     _decoder(
         "q2-0-bias",
-        "return _of_bytes(2) - np.int8(1)",
-        "return _of_bytes(2) - np.int8(2)",
+        "return _kept(_of_bytes(2) - np.int8(1))",
+        "return _kept(_of_bytes(2) - np.int8(2))",
         "The bias of Q2_0 is 2.",
     ),
     _decoder(

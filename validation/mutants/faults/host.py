@@ -195,8 +195,8 @@ _PACK = (
     ),
     _pack(
         "rotation-of-part",
-        "witnesses.append(_rotate(executor, source, source, rows))",
-        "witnesses.append(_rotate(executor, source, source, n))",
+        "witnesses.append(_rotate(executor, given, source, rows))",
+        "witnesses.append(_rotate(executor, given, source, n))",
         "As many rows are rotated as there are cells, with several rows to each.",
         "q4_0",
         "pack_bell",
@@ -243,17 +243,17 @@ _PACK = (
     ),
     _pack(
         "lost-of-values-alone",
-        "        source = executor.array(x.reshape(rows, HEAD_DIM), name)\n",
-        '        lost = executor.array(np.zeros(1, np.int32), "lost")\n'
-        "        source = executor.array(x.reshape(rows, HEAD_DIM), name)\n",
+        "        source: Buffer = executor.array(x.reshape(rows, HEAD_DIM), name)\n",
+        '        lost = executor.array(np.zeros(1, np.int32), "lost", written=True)\n'
+        "        source: Buffer = executor.array(x.reshape(rows, HEAD_DIM), name)\n",
         "Values lost from K are not counted.",
         "fp16",
         "pack_lost",
     ),
     _pack(
         "pool-forgotten",
-        'target = executor.array(plane, f"{name} pool")',
-        'target = executor.array(np.zeros_like(plane), f"{name} pool")',
+        'target = executor.array(plane, f"{name} pool", written=True)',
+        'target = executor.array(np.zeros_like(plane), f"{name} pool", written=True)',
         "Appending to a pool clears the rows it had.",
         "q4_0",
         "pack_bell",

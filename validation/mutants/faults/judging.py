@@ -30,6 +30,35 @@ def _gates() -> Iterator[Mutant]:
         "out[row] = 1000 * limit.reshape(out.shape[1:])",
         "Derived bounds are a thousand times too wide, for path and baseline alike.",
     )
+    for name, axis in (("query", "None"), ("head", "-1")):
+        widest = f"np.broadcast_to(limit.reshape(out.shape[1:]).max(axis={axis}, keepdims=True), out.shape[1:])"
+        yield _fault(
+            f"bound-of-its-{name}",
+            "validation/path_bound.py",
+            "out[row] = limit.reshape(out.shape[1:])",
+            f"out[row] = {widest}",
+            f"Every output has the widest derived bound of its {name}.",
+        )
+    yield _fault(
+        "bound-of-all-queries",
+        "validation/path_bound.py",
+        "            list(workers.map(fill, range(len(out))))\n    return out\n",
+        "            list(workers.map(fill, range(len(out))))\n"
+        "    return np.broadcast_to(out.max(axis=0, keepdims=True), out.shape).copy()\n",
+        "Every output has the widest derived bound of all queries.",
+    )
+    for name, file, old, axis in (
+        ("router", "router", "return np.asarray((routed.weights * relative + absolute) * WIDENED)", "(0, 1)"),
+        ("router-ranks", "router", "return np.asarray((routed.weights * relative + absolute) * WIDENED)", "1"),
+    ):
+        yield _fault(
+            f"bound-of-all-{name}",
+            f"validation/bounds/{file}.py",
+            old,
+            f"made = (routed.weights * relative + absolute) * WIDENED\n"
+            f"    return np.broadcast_to(made.max(axis={axis}, keepdims=True), made.shape).copy()",
+            "Every weight has the widest bound of all, or of its token.",
+        )
     yield _fault(
         "gate-1-of-itself",
         JUDGE,

@@ -10,7 +10,7 @@ import numpy as np
 from strata.executors.base import Kernel
 from strata.kernels.paths import Path
 from strata.kernels.pool import HEAD_DIM
-from validation import laws
+from validation import laws, magnitude
 from validation.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.cases import Case
 from validation.certificate import NotFiniteError, enclose
@@ -103,7 +103,8 @@ class Attention:
     def checks(self, path: Path, case: Case, card: bool) -> Checks:
         together = (TIMED, PREDICTIONS) if card else (TIMED,)
         whole = self.rows(case) * HEAD_DIM
-        return Checks(frozenset(asked(path, case)), together, frozenset(BOUNDED), "prediction", whole)
+        needed = asked(path, case) | set(() if card else magnitude.names(case.recipe, path.operation))
+        return Checks(frozenset(needed), together, frozenset(BOUNDED), "prediction", whole)
 
     def claim(self, checks: Sequence[Mapping[str, Any]]) -> Claim | None:
         for check in checks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from strata.kernels.paths import Path
+from validation import magnitude
 from validation.expert_case import CUT_ON_LANES, shape_name
 from validation.experts import activations
 from validation.experts.case import ExpertCase
@@ -40,6 +41,7 @@ def asked(path: Path, case: ExpertCase, named: np.ndarray, card: bool) -> Checks
     if case.tokens > 1 and (card or work(case, case.pairs) <= CUT_ON_LANES):
         again.add("in parts")
     needed = {"data", *_RAN, *again, *(f"{name} run" for name in again), *_LOST}
+    needed |= set(() if card else magnitude.names(case.recipe, path.operation))
     if strays:
         needed |= {"nobody's rows", "baseline refuses"}
     else:

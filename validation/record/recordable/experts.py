@@ -16,6 +16,7 @@ import numpy as np
 from strata.executors.base import Kernel
 from strata.formats import device_table
 from strata.kernels.paths import Path
+from validation.arrays import frozen
 from validation.experts import expected, routing
 from validation.experts.arithmetic import FUSED
 from validation.experts.case import ExpertCase
@@ -198,9 +199,7 @@ class FusedExperts:
 def _ids(case: ExpertCase) -> np.ndarray:
     """int32 [tokens, top], read-only: whom the case's tokens name, as `build` draws them."""
     recipe = find(case.recipe)
-    ids = routing.draw(case.stream("ids"), recipe.routing, case.tokens, case.experts, case.top)
-    ids.flags.writeable = False
-    return ids
+    return frozen(routing.draw(case.stream("ids"), recipe.routing, case.tokens, case.experts, case.top))
 
 
 def named(case: ExpertCase) -> np.ndarray:

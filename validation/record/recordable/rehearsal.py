@@ -29,7 +29,7 @@ class Rehearsal:
     def describe(self) -> dict[str, Any]:
         return {} if self._multiprocessors is None else {"multiprocessors": self._multiprocessors}
 
-    def array(self, host: np.ndarray, name: str = "") -> None:
+    def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> None:
         return None
 
     def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = 0, name: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Where a record says it comes from: this checkout's sources, and a machine that can exist.
+"""Where a record says it comes from: this checkout's sources of its paths, and a machine that can exist.
 
 Provenance is attested: nothing here proves that a card was there. What contradicts itself is refused.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from strata.device import PINNED_ARCHS, dotted
 from strata.executors.lanes.rules import Rule as Arithmetic
 from strata.gates.sources import codebooks as made_of
+from strata.gates.sources import file_names
 from validation.record.identify import INPUTS, SPECIAL, instructions, names
 from validation.record.rules.subject import Subject, short
 from validation.tensorcore import Params, mma
@@ -32,15 +33,18 @@ CARDS = {
 
 
 def sources(subject: Subject) -> Iterator[str]:
-    """Every kernel source of this checkout is named, and is the same."""
+    """Every file that its paths are made of is named, and is this checkout's.
+
+    What it says of other files takes nothing from it, as the gate has it: they may have changed, come or gone between
+    the run and this checkout, and no number of its paths depends on them.
+    """
     held = subject.record["sources"]
-    for name in sorted(set(subject.sources) - set(held)):
-        yield f"{name} is not named"
-    for name, digest in sorted(held.items()):
-        if name not in subject.sources:
-            yield f"{short(name)} is no kernel source of this version"
-        elif digest != subject.sources[name]:
-            yield f"{name} is another: {digest[:16]}, this checkout has {subject.sources[name][:16]}"
+    for name in sorted(file_names(subject.paths)):
+        ours = subject.sources.get(name, "")
+        if name not in held:
+            yield f"{name} is not named"
+        elif held[name] != ours:
+            yield f"{name} is another: {held[name][:16]}, this checkout has {ours[:16]}"
 
 
 def codebooks(subject: Subject) -> Iterator[str]:

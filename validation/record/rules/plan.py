@@ -12,7 +12,8 @@ from validation.record.rules.subject import Subject, short
 
 
 def plan(subject: Subject) -> Iterator[str]:
-    """The plan is that of its profile, and every case of it is there, once, in order, and no other."""
+    """The plan is that of an accepted edition of its profile, and every case of it is there, once, in order, and no
+    other."""
     named = subject.record["plan"]
     for name in named["paths"]:
         if name not in PATHS:
@@ -35,7 +36,12 @@ def plan(subject: Subject) -> Iterator[str]:
     if named["planned"] != len(wanted):
         yield f"it planned {named['planned']} cases, profile {named['profile']} has {len(wanted)} for these paths"
     if named["digest"] != digest(wanted):
-        yield f"its plan is another than that of profile {named['profile']} at seed {named['seed']}"
+        yield f"its plan is another than that of profile {named['profile']} at seed {named['seed']}, in any edition"
+    elif not subject.edition.accepted:
+        yield (
+            f"it holds edition {subject.edition.number} of profile {named['profile']}, which is not accepted any more:"
+            f" expected edition {' or '.join(str(edition.number) for edition in subject.editions if edition.accepted)}"
+        )
     difference = _difference(wanted, [(case["path"], case["case"]) for case in subject.cases])
     if difference:
         yield difference

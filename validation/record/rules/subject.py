@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from strata.executors.base import StrataError
 from strata.executors.lanes import RULES, parse_rule
 from strata.executors.lanes.rules import Rule as Arithmetic
+from strata.gates.evidence import plan_digest
 from strata.kernels.paths import PATHS, Path
 from validation import profiles
+from validation.editions import EDITIONS, NEWEST, Edition
 from validation.predict import readings
 from validation.record.canonical import short as short
 from validation.record.recordable import RECORDABLE
@@ -25,9 +27,15 @@ Planner = Callable[[Sequence[Path], str, int], Pairs]
 SHOWN = 3
 
 
-def standard_plan(paths: Sequence[Path], profile: str, seed: int) -> Pairs:
-    """What every record must hold. Raises StrataError where nothing fits the paths."""
-    return [(job.path, job.case) for job in profiles.record_plan(paths, profile, seed)]
+def standard_plan(paths: Sequence[Path], profile: str, seed: int, edition: int = NEWEST) -> Pairs:
+    """What every record of an edition must hold. Raises StrataError where nothing fits the paths."""
+    return [(job.path, job.case) for job in profiles.record_plan(paths, profile, seed, edition=edition)]
+
+
+#: What records of earlier editions hold, in order.
+EARLIER: tuple[tuple[Edition, Planner], ...] = tuple(
+    (edition, partial(standard_plan, edition=edition.number)) for edition in EDITIONS[:-1]
+)
 
 
 @dataclass(frozen=True)
@@ -44,11 +52,13 @@ class Origin:
 
 @dataclass(frozen=True)
 class Subject:
-    """record: parsed, and of the schema's shape; sources: SHA-256 of every kernel source of this checkout."""
+    """record: parsed, and of the schema's shape; sources: SHA-256 of every kernel source of this checkout; planner:
+    of the newest edition; earlier: the other editions and theirs, in order."""
 
     record: Mapping[str, Any]
     sources: Mapping[str, str]
     planner: Planner = standard_plan
+    earlier: Sequence[tuple[Edition, Planner]] = EARLIER
 
     @property
     def card(self) -> bool:
@@ -72,15 +82,43 @@ class Subject:
         return RECORDABLE[self.paths[0].operation]
 
     @cached_property
+    def edition(self) -> Edition:
+        """The newest edition whose plan has the record's digest; the newest of all where none has."""
+        return self._planned[0]
+
+    @property
     def pairs(self) -> Pairs:
-        """Path and case of every run that its plan asks for; empty when there is no such plan."""
+        """Path and case of every run that the plan of its edition asks for; empty when there is no such plan."""
+        return self._planned[1]
+
+    @property
+    def editions(self) -> list[Edition]:
+        """All editions, in order."""
+        return [*(edition for edition, _ in self.earlier), EDITIONS[-1]]
+
+    @cached_property
+    def _planned(self) -> tuple[Edition, Pairs]:
+        pairs = self._plan_by(self.planner)
+        if not self._named(pairs):
+            for edition, planner in reversed(self.earlier):
+                held = self._plan_by(planner)
+                if self._named(held):
+                    return edition, held
+        return EDITIONS[-1], pairs
+
+    def _plan_by(self, planner: Planner) -> Pairs:
         plan = self.record["plan"]
         if len(self.paths) != len(plan["paths"]):
             return []
         try:
-            return self.planner(self.paths, plan["profile"], plan["seed"])
+            return planner(self.paths, plan["profile"], plan["seed"])
         except StrataError:
             return []
+
+    def _named(self, pairs: Pairs) -> bool:
+        """Whether the record names this plan by its digest."""
+        pairs_said = [(path.name, case.text()) for path, case in pairs]
+        return bool(self.record["plan"].get("digest") == plan_digest(pairs_said))
 
     @property
     def cases(self) -> list[dict[str, Any]]:

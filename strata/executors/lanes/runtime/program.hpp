@@ -33,6 +33,12 @@ inline int wrong_arguments(int given, const std::vector<int>& sizes) {
   return 3;
 }
 
+// The answer cannot be written: why, and the exit status that means so.
+inline int not_written() {
+  std::perror(nullptr);
+  return 5;
+}
+
 // Reads the launch argv[1], runs it by `launch`, writes the buffers to argv[2]; returns the exit status.
 // sizes: bytes of each parameter of the kernel.
 template <class Request, class Launch>
@@ -81,11 +87,12 @@ inline int program(int argc, char** argv, const std::vector<int>& sizes, Launch&
     return 1;
   }
   std::FILE* out = std::fopen(argv[2], "wb");
-  if (!out) return 3;
+  if (!out) return not_written();
   const u64 finished = request->finished.load();
-  std::fwrite(&finished, sizeof finished, 1, out);
-  for (const Extent& e : job.extents) std::fwrite(e.base, 1, e.bytes, out);
-  return std::fclose(out) == 0 ? 0 : 3;
+  bool whole = std::fwrite(&finished, sizeof finished, 1, out) == 1;
+  for (const Extent& e : job.extents) whole = whole && std::fwrite(e.base, 1, e.bytes, out) == e.bytes;
+  if (!whole) return not_written();  // before closing, which may say something else
+  return std::fclose(out) == 0 ? 0 : not_written();
 }
 
 }  // namespace lanes

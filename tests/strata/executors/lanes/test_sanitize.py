@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import subprocess
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from strata.executors.base import BuildError, LaunchError
-from strata.executors.lanes import LanesExecutor
+from strata.executors.base import BuildError, ExecutorUnavailable, LaunchError
+from strata.executors.lanes import LanesExecutor, program
 from tests.strata.executors.lanes import test_faults as faults
 from tests.strata.executors.lanes import test_lanes_tensorcore as matrix
 from tests.strata.executors.lanes.sources import line_of
@@ -22,8 +27,9 @@ def sanitize() -> LanesExecutor:
     executor = LanesExecutor(rule=(8, 24), flavor="sanitize")
     try:
         executor.build(faults.KERNEL)
-    except BuildError as error:
-        if re.search(r"has no address sanitizer|cannot find .*(asan|ubsan)|libclang_rt\.\S*(asan|ubsan)", error.log):
+    except (BuildError, ExecutorUnavailable) as error:
+        log = error.log if isinstance(error, BuildError) else str(error)
+        if re.search(r"has no address sanitizer|cannot find .*(asan|ubsan)|libclang_rt\.\S*(asan|ubsan)", log):
             pytest.skip(f"{executor.compiler.version} has no sanitizers here: {error}")
         raise
     return executor
@@ -80,3 +86,28 @@ def test_nothing_is_left_in_the_temporary_directory(
     faults.run(sanitize, "kNothing")
     faults.message(sanitize, "kHeap")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("lacking", ["job", "answer"])
+def test_a_launch_that_finds_no_room_is_no_fault_of_the_kernel(
+    lacking: str, sanitize: LanesExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = subprocess.run
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def to_a_full_disk(words: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        return run([*words[:-1], "/dev/full"], **options)
+
+    sanitize.build(faults.KERNEL)
+    if lacking == "job":
+        monkeypatch.setattr(Path, "write_bytes", full)
+    else:
+        monkeypatch.setattr(program.subprocess, "run", to_a_full_disk)
+    with pytest.raises(ExecutorUnavailable) as caught:
+        faults.run(sanitize, "kNothing", fixed=True)
+    said = str(caught.value)
+    where = f"a launch cannot be written below {tempfile.gettempdir()}"
+    assert said.startswith(f"{where}: No space left on device; make room")
+    assert "\n" not in said

@@ -29,7 +29,7 @@ def run(
     """Results uint32 [blocks, 4, threads] and the two counters. rows: uint32 [blocks, 4, threads]; settings:
     int64 [blocks, 3], mask, argument, width."""
     out = executor.empty(rows.shape, np.uint32, name="out")
-    counters = executor.array(np.zeros(2, np.uint32), "counters")
+    counters = executor.array(np.zeros(2, np.uint32), "counters", written=True)
     chosen = np.full((len(rows), 3), (FULL, 0, 32)) if settings is None else settings
     arguments = [executor.array(rows, "in"), out, executor.array(chosen.astype(np.uint32).view(np.int32), "settings")]
     executor.launch(

@@ -188,7 +188,7 @@ def test_a_card_without_a_rule_has_bits_all_the_same() -> None:
     record["provenance"].update(capability=120, device="NVIDIA GeForce RTX 5090")
     outcome = examined(document)
     assert outcome.title == "ACCEPTED", outcome.lines()
-    assert [item.kind for item in outcome.gate] == ["native"]
+    assert [item.kind for item in outcome.gate] == ["attested"]
     document["rows"][0] = [f"{int(row[:2], 16) ^ 1:02x}{row[2:]}" for row in document["rows"][0]]
     sign(document, ["outputs", "root", "challenge"])
     assert examined(document).rules == ["prediction"]

@@ -1,0 +1,268 @@
+"""Controls of what candidates are handed: kernels of every operation that change what they were given.
+
+Each computes from the changed values, so that it is right of what it left behind: only what it could not reach tells.
+The faults are of the host's arrays, in the first run or in a later one, left so or put back; of an executor's memory;
+of memory that is timed; and of a result that a later run writes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from strata.executors.base import Executor, Kernel
+from strata.kernels.combine import Combined
+from strata.kernels.kv_pack import Packed
+from strata.kernels.paths import PATHS, Path
+from strata.kernels.router import Routing
+from validation import around_case, attention_case, expert_case, pack_case, runner
+from validation.attention_case import Memo
+from validation.cases import Case
+from validation.controls import around, pack_stand_in, stand_in
+from validation.controls.control import Control
+from validation.controls.experts import said
+from validation.controls.stand_in import StubBuffer, StubCard, StubExecutor
+from validation.experts import stand_in as expert_stand_in
+from validation.experts.arithmetic import DECODE, FUSED, MMQ
+from validation.experts.case import ExpertCase
+from validation.experts.inputs import Inputs as Routed
+from validation.experts.operation import Outcome as Rows
+from validation.experts.operation import Shape
+from validation.findings import Findings
+from validation.operations import Operation, Outcome
+from validation.pack_case import Packing
+from validation.pools import Inputs
+from validation.settings import Settings
+
+LANES = StubExecutor()
+#: Bits of a float32 that a fault clears.
+LOW = 0x7FF
+#: Runs from here on are a fault's: the first, or the one that repeats it.
+FIRST, SECOND = 1, 2
+
+
+class Meddler:
+    """A fault. `before` and `after` are called around each run, with what was given; it acts from run `first` on."""
+
+    def __init__(self, first: int = FIRST) -> None:
+        self._first, self._runs = first, 0
+
+    def before(self, executor: Executor, given: np.ndarray) -> None:
+        self._runs += 1
+        if self._runs >= self._first:
+            self.act(executor, given)
+
+    def act(self, executor: Executor, given: np.ndarray) -> None:
+        """Clear low bits, and leave it so."""
+        given.view(np.uint32)[...] &= ~np.uint32(LOW)
+
+    def after(self, executor: Executor, given: np.ndarray) -> None:
+        """Leave everything as it is."""
+
+
+class Restoring(Meddler):
+    """Clears low bits, and puts them back when the run is over."""
+
+    def before(self, executor: Executor, given: np.ndarray) -> None:
+        self._then = given.copy()
+        super().before(executor, given)
+
+    def after(self, executor: Executor, given: np.ndarray) -> None:
+        given[...] = self._then
+
+
+class Overwriting(Meddler):
+    """Launches on a copy in the executor's memory, the last byte of which is another afterwards."""
+
+    def act(self, executor: Executor, given: np.ndarray) -> None:
+        overwritten(executor, given)
+
+
+class OverwritingLast(Meddler):
+    """Does so at the end of its run, when whatever it ran itself is over."""
+
+    def act(self, executor: Executor, given: np.ndarray) -> None:
+        """Leave everything as it is, so far."""
+
+    def after(self, executor: Executor, given: np.ndarray) -> None:
+        overwritten(executor, given)
+
+
+def overwritten(executor: Executor, given: np.ndarray) -> None:
+    """A launch that changes the last byte of its input."""
+    buffer = executor.array(given, "given")
+    executor.launch(Kernel(stand_in.ENTRY, stand_in.ENTRY, stand_in.BLOCK), (1, 1, 1), [buffer])
+    other = np.ascontiguousarray(given).copy()
+    other.reshape(-1).view(np.uint8)[-1] ^= 1
+    buffer.write(other)
+
+
+_CASE = Case("signed_decades", 5, 41, 3, 4, n_head_kv=2, group=4)
+_PACKED = Case("pack_bell", 5, 7, 0, 4, group=1)
+_ROUTED = ExpertCase("experts_decades", 5, 5, 4, 2, 256, 64)
+
+
+def _orders() -> dict[str, int]:
+    return {"prompt_attention": 1, "decode_attention": -1}
+
+
+def _attention(operation: str, path: Path, meddler: Meddler) -> Findings:
+    plain = stand_in.kernel(order=_orders()[operation])
+
+    def run(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
+        meddler.before(executor, inputs.q)
+        made = plain.run(executor, path, inputs)
+        meddler.after(executor, inputs.q)
+        return made
+
+    operations = stand_in.healthy(**{operation: replace(plain, run=run)})
+    return attention_case.run(_CASE, path, LANES, Settings(), Memo(), operations)
+
+
+def _pack(operation: str, path: Path, meddler: Meddler) -> Findings:
+    healthy = pack_stand_in.packing()
+
+    def around_k(run: Callable[..., Packed], k: int) -> Callable[..., Packed]:
+        def call(executor: Executor, *args: Any, **named: Any) -> Packed:
+            meddler.before(executor, args[k])
+            made = run(executor, *args, **named)
+            meddler.after(executor, args[k])
+            return made
+
+        return call
+
+    own = Packing(around_k(healthy.pack, 1), around_k(healthy.append, 1), healthy.hadamard)
+    return pack_case.run(_PACKED, path, LANES, Settings(), own)
+
+
+def _expert(operation: str, path: Path, meddler: Meddler) -> Findings:
+    arithmetic = {"expert_fused": FUSED, "expert_mmq": MMQ, "expert_decode": DECODE}[operation]
+    plain = expert_stand_in.kernel(arithmetic=arithmetic)
+
+    def run(executor: Executor, path: Path, inputs: Routed, shape: Shape | None, trace: bool) -> Rows:
+        meddler.before(executor, inputs.x)
+        made = plain.run(executor, path, inputs, shape, trace)
+        meddler.after(executor, inputs.x)
+        return made
+
+    own = {operation: replace(plain, run=run)}
+    return expert_case.run(_ROUTED, replace(path, baseline=None), LANES, Settings(), Memo(), own)
+
+
+def _around(operation: str, path: Path, meddler: Meddler) -> Findings:
+    healthy = around.stand_ins()
+
+    def meddled(run: Callable[..., Any]) -> Callable[..., Any]:
+        def call(executor: Executor, given: np.ndarray, *rest: Any) -> Routing | Combined:
+            meddler.before(executor, given)
+            made: Routing | Combined = run(executor, given, *rest)
+            meddler.after(executor, given)
+            return made
+
+        return call
+
+    own = replace(healthy, route=meddled(healthy.route), combine=meddled(healthy.combine))
+    recipe = "router_bell" if operation == "router" else "combine_decades"
+    return around_case.run(ExpertCase(recipe, 5, 6, 40, 5, 256, 64), path, LANES, Settings(), own)
+
+
+#: Of each operation a path, what runs its case, the input that is changed, and the check that refuses a fault which
+#: leaves no trace in its inputs.
+OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], str, str]] = {
+    "prompt_attention": ("prompt_attention/q4_0/sm80", _attention, "q", "bound"),
+    "decode_attention": ("decode_attention/q4_0/simt", _attention, "q", "bound"),
+    "kv_pack": ("kv_pack/int8/simt", _pack, "k", "bytes"),
+    "expert_fused": ("expert_fused/iq3_xxs/iq4_nl/sm80", _expert, "x", "bits"),
+    "expert_mmq": ("expert_mmq/iq3_xxs/iq4_nl/sm80", _expert, "x", "bits"),
+    "expert_decode": ("expert_decode/iq3_xxs/iq4_nl/simt", _expert, "x", "bits"),
+    "router": ("router/fp32/simt", _around, "logits", "bits"),
+    "combine": ("combine/fp32/simt", _around, "rows", "bits"),
+}
+
+
+def _asked(operation: str, make: Callable[[], Meddler], check: str) -> str:
+    path, run, _, _ = OPERATIONS[operation]
+    return said(runner.answered(lambda: run(operation, PATHS[path], make())), check)
+
+
+class Clock(StubCard):
+    """A card with a clock, which runs what it times once."""
+
+    def time_launches(self, launch: Callable[[], object], reps: int) -> list[float]:
+        launch()
+        return [1.0] * reps
+
+
+def _timed() -> str:
+    """The launches that are timed, and they alone, change their input."""
+
+    def operation(name: str, changes: bool) -> Operation:
+        def prepare(executor: Executor, path: Path, inputs: Inputs) -> tuple[Callable[[], object], Any]:
+            out = StubBuffer(stand_in.attention(inputs, _orders()[name]))
+            return (lambda: overwritten(executor, inputs.q) if changes else None), out
+
+        return replace(stand_in.kernel(order=_orders()[name]), prepare=prepare)
+
+    operations = {name: operation(name, name == "prompt_attention") for name in _orders()}
+    path = PATHS[OPERATIONS["prompt_attention"][0]]
+    settings = Settings(reps=1)
+    return said(
+        runner.answered(lambda: attention_case.run(_CASE, path, Clock(), settings, Memo(), operations)), "inputs"
+    )
+
+
+def _same_result() -> str:
+    """Every run gives the same array again, and the second writes another bit into it."""
+    plain, kept = stand_in.kernel(), []
+
+    def run(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
+        made = plain.run(executor, path, inputs)
+        kept.append(made)
+        if len(kept) > 1:
+            kept[0].out[...] = made.out
+            kept[0].out.view(np.uint32)[-1, -1, -1] ^= 1
+        return kept[0]
+
+    operations = stand_in.healthy(prompt_attention=replace(plain, run=run))
+    path = PATHS[OPERATIONS["prompt_attention"][0]]
+    return said(
+        runner.answered(lambda: attention_case.run(_CASE, path, LANES, Settings(), Memo(), operations)), "repeat"
+    )
+
+
+def changing() -> Iterator[Control]:
+    """Every fault in every operation, refused by the check made for it."""
+    for operation, (_, _, given, bits) in OPERATIONS.items():
+        rows: tuple[tuple[str, Callable[[], Meddler], str], ...] = (
+            (f"low bits of {given} cleared", Meddler, "inputs"),
+            (f"low bits of {given} cleared in a later run", partial(Meddler, SECOND), "inputs"),
+            (f"low bits of {given} cleared and put back", Restoring, bits),
+            (f"memory that holds {given} overwritten", Overwriting, "inputs"),
+            (f"memory that holds {given} overwritten at the end", OverwritingLast, "inputs"),
+            (f"memory that holds {given} overwritten in a later run", partial(Overwriting, SECOND), "inputs"),
+        )
+        for name, make, check in rows:
+            yield Control(f"inputs/{operation}: {name}", partial(_asked, operation, make, check), f"EXCEEDS by {check}")
+    yield Control("inputs/timed launches change their input", _timed, "EXCEEDS by inputs")
+    yield Control("inputs/a result that a later run writes over", _same_result, "EXCEEDS by repeat")
+
+
+def _unchanged(operation: str) -> str:
+    class Idle(Meddler):
+        def act(self, executor: Executor, given: np.ndarray) -> None:
+            """Launch on a copy in the executor's memory, and change nothing."""
+            buffer = executor.array(given, "given")
+            executor.launch(Kernel(stand_in.ENTRY, stand_in.ENTRY, stand_in.BLOCK), (1, 1, 1), [buffer])
+
+    return _asked(operation, Idle, "")
+
+
+def unchanging() -> Iterator[Control]:
+    """Kernels that keep memory on the executor and change none of it pass."""
+    for operation in OPERATIONS:
+        passes = "WITHIN_BOUND" if operation.endswith("attention") else "EXACT"
+        yield Control(f"inputs/{operation}: nothing changed", partial(_unchanged, operation), f"{passes}: nothing")

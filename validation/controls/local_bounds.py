@@ -1,0 +1,172 @@
+"""Controls of derived bounds: each element's is its own, whatever its neighbours need.
+
+A bound that is the widest of its query, head, token or row is right of that one element and too wide for all others,
+and nothing but the ledger would say so. So neighbours are made larger or smaller, and the bounds of all others must
+keep every bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from strata.kernels.paths import PATHS, Path
+from validation import path_bound, pools
+from validation.arrays import frozen
+from validation.bounds import combine as combine_bounds
+from validation.bounds import experts as expert_bounds
+from validation.bounds import kv_pack as pack_bounds
+from validation.bounds import router as router_bounds
+from validation.cases import Case
+from validation.controls.control import Control
+from validation.controls.stand_in import StubExecutor
+from validation.experts import around
+from validation.experts.case import ExpertCase
+from validation.experts.inputs import build as build_experts
+from validation.pools import Inputs
+from validation.reference import router as router_reference
+from validation.reference.prompt_attention import attend
+
+LOCAL = "of its own, neighbours in"
+#: Neighbours become so many times as large.
+_LARGER = np.float32(2**12)
+_CASE = Case("signed_decades", 5, 41, 3, 4, n_head_kv=2, group=4)
+_LANES = StubExecutor()
+
+
+@cache
+def _inputs() -> Inputs:
+    """FP16, whose values can be made larger one by one."""
+    return frozen(pools.build(_CASE, "fp16"))
+
+
+def _attention(path: Path, inputs: Inputs, rows: np.ndarray) -> np.ndarray:
+    reference = attend(inputs.q, inputs.pool, inputs.ids, inputs.steps, rows)
+    return path_bound.bound(path, inputs, reference, _LANES)
+
+
+def _raised(bounds: np.ndarray, others: np.ndarray, kept: Any, raised: Any) -> str:
+    """Whether bounds moved where they had to, and nowhere else."""
+    if np.array_equal(bounds[raised], others[raised]):
+        return "neighbours have the bounds they had"
+    return LOCAL if np.array_equal(bounds[kept], others[kept]) else "neighbours change it"
+
+
+def _query(path: Path) -> str:
+    """One query's q is larger."""
+    inputs, every = _inputs(), np.arange(_CASE.queries)
+    q = inputs.q.copy()
+    q[0] *= _LARGER
+    bounds = [_attention(path, one, every) for one in (inputs, replace(inputs, q=q))]
+    return _raised(bounds[0], bounds[1], np.s_[1:,], np.s_[:1,])
+
+
+def _alone(path: Path) -> str:
+    """A query by itself."""
+    inputs = _inputs()
+    last = np.array([_CASE.queries - 1])
+    whole = _attention(path, inputs, np.arange(_CASE.queries))
+    return LOCAL if np.array_equal(whole[-1:], _attention(path, inputs, last)) else "others change it"
+
+
+def _head(path: Path) -> str:
+    """One head's q is larger."""
+    inputs, every = _inputs(), np.arange(_CASE.queries)
+    q = inputs.q.copy()
+    q[:, 0] *= _LARGER
+    bounds = [_attention(path, one, every) for one in (inputs, replace(inputs, q=q))]
+    return _raised(bounds[0], bounds[1], np.s_[:, 1:], np.s_[:, :1])
+
+
+def _dim(path: Path) -> str:
+    """Half of the dims of V are smaller, of all cells; the largest is another, whose share every dim of a head has."""
+    inputs, every = _inputs(), np.arange(_CASE.queries)
+    pools_of = []
+    for factor in (1.0, 0.5):
+        v = inputs.pool.v.copy()
+        v[..., :128] *= np.float16(factor)
+        v[..., -1] = np.finfo(np.float16).max
+        pools_of.append(replace(inputs.pool, v=v))
+    bounds = [_attention(path, replace(inputs, pool=pool), every) for pool in pools_of]
+    return _raised(bounds[0], bounds[1], np.s_[..., 128:], np.s_[..., :128])
+
+
+def _rotation() -> str:
+    x = _CASE.stream("k").normals((3, 256), 0)
+    other = x.copy()
+    other[0] *= _LARGER
+    # A bound may be one for a row.
+    bounds = [np.broadcast_to(pack_bounds.hadamard(one), x.shape) for one in (x, other)]
+    return _raised(bounds[0], bounds[1], np.s_[1:,], np.s_[:1,])
+
+
+def _router() -> str:
+    """Another token's logits lie further apart."""
+    logits = around.logits(ExpertCase("router_bell", 5, 4, 40, 5, 256, 64))
+    other = logits.copy()
+    other[0] *= np.float32(4)
+    bounds = [router_bounds.weights(router_reference.route(one, 5), 40) for one in (logits, other)]
+    return _raised(bounds[0], bounds[1], np.s_[1:,], np.s_[:1,])
+
+
+def _rank() -> str:
+    """A weight's share of its own bound falls with the weight: of the largest and the smallest of a token."""
+    routed = router_reference.route(around.logits(ExpertCase("router_bell", 5, 4, 40, 5, 256, 64)), 5)
+    bounds = router_bounds.weights(routed, 40)
+    return LOCAL if (np.diff(bounds, axis=1) < 0)[np.diff(routed.weights, axis=1) < 0].all() else "ranks share one"
+
+
+def _combine(axis: int) -> str:
+    """Rows of one token, or one column of all, are larger."""
+    data = around.sums(ExpertCase("combine_decades", 5, 4, 8, 3, 256, 64))
+    rows = data.rows.copy()
+    at: Any = np.s_[:1,] if axis == 0 else np.s_[..., :1]
+    rows[at] *= _LARGER
+    parts = (data.weights, data.shared, data.gate)
+    bounds = [combine_bounds.rows(one, *parts) for one in (data.rows, rows)]
+    kept, raised = (np.s_[1:,], np.s_[:1,]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :1])
+    return _raised(bounds[0], bounds[1], kept, raised)
+
+
+def _expert(axis: int) -> str:
+    """Of the whole path: another token is larger. Of a product: another row of weights is."""
+    data = build_experts(ExpertCase("experts_decades", 5, 3, 2, 1, 256, 64), "iq3_xxs/iq4_nl")
+    gate, up, down = data.matrices(0)
+    if axis == 0:
+        x = data.x.copy()
+        x[0] *= _LARGER
+        bounds = [expert_bounds.path(gate, up, down, one).bound for one in (data.x, x)]
+        return _raised(bounds[0], bounds[1], np.s_[1:,], np.s_[:1,])
+    scale = gate.scale.copy()
+    scale[0] *= _LARGER
+    bounds = [expert_bounds.product(one, data.x).bound for one in (gate, replace(gate, scale=scale))]
+    return _raised(bounds[0], bounds[1], np.s_[:, 1:], np.s_[:, :1])
+
+
+def local() -> Iterator[Control]:
+    """Bounds of every operation, along every axis along which elements know nothing of one another."""
+    for name in ("prompt_attention/fp16/sm80", "prompt_attention/fp16/sm75", "decode_attention/fp16/simt"):
+        path = PATHS[name]
+        rows: tuple[tuple[str, Callable[[Path], str]], ...] = (
+            ("other queries", _query),
+            ("a query alone", _alone),
+            ("other heads", _head),
+            ("other dims", _dim),
+        )
+        for what, ask in rows:
+            yield Control(f"bound/{name}: {what}", partial(ask, path), LOCAL)
+    others: tuple[tuple[str, Callable[[], str]], ...] = (
+        ("rotation: other rows", _rotation),
+        ("router: other tokens", _router),
+        ("router: other ranks", _rank),
+        ("combine: other tokens", partial(_combine, 0)),
+        ("combine: other columns", partial(_combine, 1)),
+        ("experts: other tokens", partial(_expert, 0)),
+        ("experts: other rows of weights", partial(_expert, 1)),
+    )
+    for what, alone in others:
+        yield Control(f"bound/{what}", alone, LOCAL)

@@ -1,0 +1,162 @@
+"""Commands that a page offers to be copied: composed here of options and values that this version knows.
+
+A file says which command made it. That text is parsed and never copied: whoever wrote the file would choose what its
+reader runs. An option that is not known here, or a value that it cannot have, means that no command is offered.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+
+from strata.executors import NAMES as EXECUTORS
+from strata.executors.base import StrataError
+from strata.executors.lanes import FLAVORS, RULES, parse_rule
+from strata.kernels.paths import PATHS, select
+from validation import kinds
+from validation.captured_case import PACKERS
+from validation.cases import Case
+from validation.experts.case import parse
+from validation.profiles import PROFILES
+from validation.settings import PREDICT
+
+_PROGRAM = ["python", "-m", "validation", "parity"]
+#: Stands for a file that the reader has and this page cannot know.
+_FILE = "FILE"
+
+
+def _one_of(known: Sequence[str]) -> Callable[[str], str]:
+    return lambda value: value if value in known else ""
+
+
+def _matching(pattern: str) -> Callable[[str], str]:
+    return lambda value: value if re.fullmatch(pattern, value) else ""
+
+
+_whole = _matching("[0-9]{1,20}")
+
+
+def _rule(value: str) -> str:
+    if value in RULES:
+        return value
+    try:
+        rule = parse_rule(value)
+    except (StrataError, ValueError):
+        return ""
+    return f"{rule.block},{rule.frac}" if rule.block else "exact"
+
+
+def _paths(value: str) -> str:
+    """A pattern that some path fits: of the letters of paths, so that nothing else comes along."""
+    if not re.fullmatch(r"[a-z0-9_/*?\[\]!-]{1,200}", value):
+        return ""
+    try:
+        return value if select(value) else ""
+    except ValueError:
+        return ""
+
+
+def _recipe(value: str) -> str:
+    try:
+        return value if kinds.find(value).name == value and value.isascii() and value.isprintable() else ""
+    except StrataError:
+        return ""
+
+
+def _case(value: str) -> str:
+    try:
+        case = parse(value)
+    except (StrataError, ValueError):
+        return ""
+    options = dict(case.options) if isinstance(case, Case) else {}
+    known = _whole(options.get("layer", "0")) and _one_of(PACKERS)(options.get("packer", PACKERS[0]))
+    return case.brief() if known and _recipe(case.recipe) else ""
+
+
+#: Options of parity that a command may have: what a value becomes, "" when it is none. Where results go is left to
+#: whoever runs it.
+_OPTIONS: dict[str, Callable[[str], str]] = {
+    "--paths": _paths,
+    "--profile": _one_of(PROFILES),
+    "--context": _whole,
+    "--queries": _whole,
+    "--recipe": _recipe,
+    "--case": _case,
+    "--capture": lambda value: _FILE,
+    "--seed": _whole,
+    "--executor": _one_of(EXECUTORS),
+    "--target": _matching("(sm|compute)_[0-9]{2,3}"),
+    "--rule": _rule,
+    "--flavor": _one_of(FLAVORS),
+    "--schedule-seed": _whole,
+    "--predict": _one_of(PREDICT),
+    "--reps": _whole,
+    "--out": lambda value: "",
+    "--record": lambda value: "",
+}
+#: Not what is run, but where its results go.
+_PLACES = ("--out", "--record")
+#: Of the command of one case: all but what says which cases.
+_OF_A_CASE = ("--executor", "--target", "--rule", "--flavor", "--schedule-seed", "--capture", "--predict")
+
+
+def of_run(text: str) -> str:
+    """The command of a whole run, from the text in which a file tells it; "" when this version does not know it."""
+    options = _parsed(text)
+    if options is None:
+        return ""
+    words = list(_PROGRAM)
+    for name, value in options.items():
+        if name == "--record":
+            words.append(name)
+        elif name not in _PLACES:
+            words += [name, value]
+    return shlex.join(words)
+
+
+def of_case(path: str, case: str, told: str = "") -> str:
+    """The command of one case; "" when this version does not know path or case.
+
+    told: the command in which a file tells it, whose executor and its options are taken where all of it is known.
+    """
+    known = _case(case)
+    if path not in PATHS or not known:
+        return ""
+    options = _parsed(told) or {}
+    words = [word for name in _OF_A_CASE if name in options for word in (name, options[name])]
+    return shlex.join([*_PROGRAM, *words, "--paths", path, "--case", known])
+
+
+def on(executor: str, rule: str) -> str:
+    """What `of_case` may be told where an executor is known and no command."""
+    words = [*(["--executor", executor] if executor else []), *(["--rule", rule] if rule else [])]
+    return shlex.join([*_PROGRAM, *words])
+
+
+def _parsed(text: str) -> dict[str, str] | None:
+    """Options and their values, each known; None when anything is not."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    if words[: len(_PROGRAM)] != _PROGRAM:
+        return None
+    found: dict[str, str] = {}
+    rest = words[len(_PROGRAM) :]
+    while rest:
+        word, equals, value = rest.pop(0).partition("=")
+        # As argparse has it: the beginning of a name does, where it begins one name alone.
+        names = [name for name in _OPTIONS if word == name] or [name for name in _OPTIONS if name.startswith(word)]
+        if len(names) != 1 or not word.startswith("--") or names[0] in found:
+            return None
+        (name,) = names
+        alone = name == "--record" and (not rest or rest[0].startswith("-"))
+        if not equals and not alone:
+            if not rest or rest[0].startswith("-"):
+                return None
+            value = rest.pop(0)
+        found[name] = _OPTIONS[name](value)
+        if not found[name] and name not in _PLACES:
+            return None
+    return found
