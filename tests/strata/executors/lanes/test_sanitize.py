@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from strata.executors.base import BuildError, ExecutorUnavailable, LaunchError
-from strata.executors.lanes import LanesExecutor, program
+from strata.executors.lanes import LanesExecutor
 from tests.strata.executors.lanes import test_faults as faults
 from tests.strata.executors.lanes import test_lanes_tensorcore as matrix
 from tests.strata.executors.lanes.sources import line_of
@@ -104,7 +104,7 @@ def test_a_launch_that_finds_no_room_is_no_fault_of_the_kernel(
     if lacking == "job":
         monkeypatch.setattr(Path, "write_bytes", full)
     else:
-        monkeypatch.setattr(program.subprocess, "run", to_a_full_disk)
+        monkeypatch.setattr(subprocess, "run", to_a_full_disk)
     with pytest.raises(ExecutorUnavailable) as caught:
         faults.run(sanitize, "kNothing", fixed=True)
     said = str(caught.value)
