@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import struct
 import subprocess
@@ -107,7 +108,7 @@ def test_a_library_that_does_not_load_is_one_line_with_its_own_hint(
 
     evaluate(LanesExecutor(), "from_int", np.ones(1, np.uint32))
     library._load.cache_clear()
-    monkeypatch.setattr(library.ctypes, "CDLL", refuse)
+    monkeypatch.setattr(ctypes, "CDLL", refuse)
     with pytest.raises(ExecutorUnavailable) as caught:
         evaluate(LanesExecutor(), "from_int", np.ones(1, np.uint32))
     text = str(caught.value)
