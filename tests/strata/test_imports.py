@@ -115,12 +115,9 @@ def test_nothing_else_imports_what_may_be_broken() -> None:
         tree = ast.parse(text)
         typing = {id(node) for block in ast.walk(tree) if _type_checking(block) for node in ast.walk(block)}
         for node in ast.walk(tree):
-            if id(node) in typing:
+            if id(node) in typing or not isinstance(node, ast.Import | ast.ImportFrom):
                 continue
-            if isinstance(node, ast.ImportFrom):
-                names = [node.module or ""] if not node.level else []
-            else:
-                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
             if any(one.partition(".")[0] in OPTIONAL for one in names) and name not in BEHIND:
                 found.append(f"{name}:{node.lineno}")
     assert found == []

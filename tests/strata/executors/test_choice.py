@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
@@ -63,7 +64,7 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         monkeypatch.setattr(module, "find_driver", lambda: DRIVER)
     monkeypatch.setattr(environment, "_installed", lambda wheel: wheel == "cupy-cuda13x")
     monkeypatch.setattr(device, "load_nvrtc", lambda majors: part(archs=(90,), version="13.0.88"))
-    real = imports.import_module
+    real = importlib.import_module
     make = BROKEN[request.param]
     monkeypatch.setattr(imports, "import_module", lambda name: make(name) if name == "cupy" else real(name))
     return str(request.param)

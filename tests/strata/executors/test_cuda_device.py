@@ -258,7 +258,7 @@ def test_a_forked_child_is_told_at_once_that_the_card_is_not_its_own(card: FakeC
     def refused() -> bool:
         for use in (lambda: executor.launch(KERNEL, (1, 1, 1), [buffer]), buffer.host, lambda: executor.array(host)):
             with pytest.raises(ContextLostError, match=r"forked from the one that opened the card.*spawn"):
-                use()  # type: ignore[operator]
+                use()
         return True
 
     assert child_says(refused)

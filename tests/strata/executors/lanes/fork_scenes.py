@@ -45,10 +45,14 @@ def another_thread_launches() -> bool:
 
 
 def multiprocessing_forks() -> bool:
-    child = multiprocessing.get_context("fork").Process(target=launches)
-    child.start()
-    child.join(LIMIT_S)
-    return child.exitcode == 0
+    def child() -> None:
+        signal.alarm(LIMIT_S)
+        launches()
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join()
+    return process.exitcode == 0
 
 
 def a_grandchild_launches() -> bool:
@@ -59,44 +63,44 @@ def a_grandchild_launches() -> bool:
     return passes(child)
 
 
-def this_thread_launches() -> bool:
-    """The launch's own threads are not in the child: it says so at once, and another launch works."""
-    seen: list[bool] = []
-    forks = iter([os.fork])  # one: a child that is called again must not go on forking
+def forking(seen: list[int], leave: bool) -> Callable[[int], None]:
+    """Progress of a launch that forks once: the parent takes the child's status and stops the launch as Ctrl-C does,
+    the child goes on, or leaves with status 7."""
+    forked: list[bool] = []
 
     def fork(blocks: int) -> None:
-        pid = next(forks, lambda: 0)()
-        if pid == 0:
-            signal.alarm(LIMIT_S)
+        if forked:  # a child that is called again must not go on forking
             return
-        seen.append(os.waitpid(pid, 0)[1] == 0)
-        raise KeyboardInterrupt
+        forked.append(True)
+        pid = os.fork()
+        if pid:
+            seen.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            raise KeyboardInterrupt
+        signal.alarm(LIMIT_S)
+        if leave:
+            sys.exit(7)
 
+    return fork
+
+
+def this_thread_launches() -> bool:
+    """The launch's own threads are not in the child: it says so at once, and another launch works."""
+    seen: list[int] = []
     try:
-        run(LanesExecutor(threads=2, progress=fork), "kEndless")
+        run(LanesExecutor(threads=2, progress=forking(seen, leave=False)), "kEndless")
     except LaunchError as error:
         launches()
         os._exit(0 if "this process was forked during the launch" in str(error) else 1)
     except KeyboardInterrupt:
-        return seen == [True]
+        return seen == [0]
     return False
 
 
 def this_thread_launches_and_leaves() -> bool:
     """A child that ends by an exception out of the launch does not wait for its threads either."""
     seen: list[int] = []
-    forks = iter([os.fork])
-
-    def fork(blocks: int) -> None:
-        pid = next(forks, lambda: 0)()
-        if pid == 0:
-            signal.alarm(LIMIT_S)
-            sys.exit(7)
-        seen.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-        raise KeyboardInterrupt
-
     try:
-        run(LanesExecutor(threads=2, progress=fork), "kEndless")
+        run(LanesExecutor(threads=2, progress=forking(seen, leave=True)), "kEndless")
     except KeyboardInterrupt:
         return seen == [7]
     return False
