@@ -8,7 +8,6 @@ printed with its case and the command that runs it again.
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import time
 from collections import deque
@@ -22,6 +21,7 @@ from multiprocessing import get_context
 from rich.console import Console
 
 from strata.arguments import MOST_JOBS, file, whole
+from strata.cpus import usable
 from strata.executors.base import Executor, Kernel, StrataError
 from strata.executors.lanes import LanesExecutor
 from validation import soak_plan
@@ -114,7 +114,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Exit status 0 when every run passed, 1 when one did not or Ctrl-C came. Raises StrataError when it cannot run."""
-    jobs = (os.cpu_count() or 1) if options.jobs is None else options.jobs
+    jobs = usable() if options.jobs is None else options.jobs
     try:
         soak_plan.cycle(options.paths)
     except ValueError as error:

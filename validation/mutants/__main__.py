@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -14,6 +13,7 @@ from pathlib import Path as FilePath
 from rich.console import Console
 
 from strata.arguments import MOST_JOBS, file, shown, whole
+from strata.cpus import usable
 from strata.executors import NAMES
 from strata.executors.base import StrataError
 from strata.nearest import hint
@@ -55,9 +55,7 @@ def parser() -> argparse.ArgumentParser:
         "--sample", type=whole(1), metavar="N", help="only about N mutants of the matrix, others every day"
     )
     top.add_argument("--turn", type=whole(), metavar="K", help="which sample (default: the day)")
-    top.add_argument(
-        "--jobs", type=whole(1, MOST_JOBS), default=os.cpu_count() or 1, metavar="N", help="at once (default: cores)"
-    )
+    top.add_argument("--jobs", type=whole(1, MOST_JOBS), default=usable(), metavar="N", help="at once (default: cores)")
     top.add_argument("--executor", choices=NAMES, default="lanes", help="where kernels run (default: %(default)s)")
     top.add_argument(
         "--out", type=file, metavar="DIR", help="keep mutants.json and mutants.md there, and go on from it"

@@ -9,13 +9,13 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
+from strata.forks import ForkLock
 from strata.kernels.paths import EXPERTS
 from validation.mutants.mutant import Mutant, MutantError, apply, copy_sources
 from validation.mutants.usual_experts import LIMITED
@@ -97,7 +97,7 @@ def _kill(answer: dict[str, Any]) -> Kill | None:
     return Kill(tuple(check["name"] for check in checks), red["verdict"], where, checks[0]["reason"], red["rerun"])
 
 
-_lock = threading.Lock()
+_lock = ForkLock()
 
 
 @cache
@@ -113,13 +113,13 @@ def _snapshot() -> tempfile.TemporaryDirectory[str]:
         return _made_snapshot()
 
 
-_answers: dict[object, tuple[threading.Lock, list[Any]]] = {}
+_answers: dict[object, tuple[ForkLock, list[Any]]] = {}
 
 
 def _once(key: object, make: Callable[[], Any]) -> Any:
     """`make()`, once for each key, also when several threads ask; what it raises is raised to each of them."""
     with _lock:
-        lock, made = _answers.setdefault(key, (threading.Lock(), []))
+        lock, made = _answers.setdefault(key, (ForkLock(), []))
     with lock:
         if not made:
             try:
