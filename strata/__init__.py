@@ -1,4 +1,4 @@
-"""Strata: the prompt side of a mixture-of-experts language model on one NVIDIA card.
+"""Strata: kernels for the prompt side of a mixture-of-experts language model on one NVIDIA card.
 
 Importing this package needs NumPy only: no GPU, no CuPy, no compiler.
 """

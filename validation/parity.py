@@ -238,14 +238,21 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     asked = Asked(None if sized else options.profile, options.seed, ledger.rule_name(stations.first))
     with closing(RunFile(options.out)) if options.out else nullcontext() as file:
         record = Run(words, jobs, stations, settings, file, asked, ledger.load(), proof.flat(proof.prove()))
-        if file is not None and file.replaces:
-            console.print(file.replaces, markup=False, soft_wrap=True)
-        record.record("running")
-        console.print(_heading(record), markup=False)
-        if proof.failed(record.controls):
-            return _void(record, console)
-        with _recording(options, paths, record) as record.recording:
-            return _run(record, rerun, console)
+        return _begin(options, paths, record, rerun, console)
+
+
+def _begin(
+    options: argparse.Namespace, paths: Sequence[Path], record: Run, rerun: Sequence[str], console: Console
+) -> int:
+    """Say what is run and run it, unless a control failed. Returns the exit status."""
+    if record.file is not None and record.file.replaces:
+        console.print(record.file.replaces, markup=False, soft_wrap=True)
+    record.record("running")
+    console.print(_heading(record), markup=False)
+    if proof.failed(record.controls):
+        return _void(record, console)
+    with _recording(options, paths, record) as record.recording:
+        return _run(record, rerun, console)
 
 
 def _recording(options: argparse.Namespace, paths: Sequence[Path], record: Run) -> Recording | nullcontext[None]:

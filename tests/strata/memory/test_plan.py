@@ -10,15 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
+from strata.memory import plan_ways
 from strata.memory.arena import open_arena
 from strata.memory.cache import ExpertCache
+from strata.memory.cache_size import CacheSize
 from strata.memory.carve import bytes_needed
-from strata.memory.chunks import OWN_MARGIN
+from strata.memory.chunks import KEEP_SLOTS, OWN_MARGIN
 from strata.memory.fake import FakeCard, FakeDriver
 from strata.memory.geometry import ExpertGeometry
 from strata.memory.growth import Growth
 from strata.memory.head import Head, HeadAlias, HeadPhase
 from strata.memory.loan import TailLoan
+from strata.memory.pieces import cut
 from strata.memory.plan import SYSTEM, MemoryPlan, memory_plan
 from strata.memory.plan_asked import GRANULARITY, Asked, Card
 from strata.memory.prompt_path import PromptPath
@@ -261,3 +264,13 @@ def test_where_every_expert_has_a_slot_nothing_is_evicted_for_a_prompt() -> None
 def test_a_context_is_bounded(context: int) -> None:
     with pytest.raises(StrataError, match="expected 1 to 16777216"):
         Asked(context=context)
+
+
+@given(st.integers(1, 3000), st.sampled_from([2_176_000, 1_813_000, 40 * MiB]), st.sampled_from([64, 66, 512]))
+def test_the_alias_lends_the_pieces_behind_what_is_kept(slots: int, blob: int, segment: int) -> None:
+    """Counted from the pieces one by one, which a plan must not: an engine of a terabyte has millions of them."""
+    asked = Asked(shape=ModelShape(blob=blob), segment_mib=segment)
+    pieces = cut(slots * blob, segment * MiB, GRANULARITY)
+    behind = sum(size for k, size in enumerate(pieces) if k * segment * MiB >= KEEP_SLOTS * blob)
+    way = plan_ways.alias(asked, CacheSize(slots, 700, False), {"H": 3 * MiB})
+    assert way.lendable == behind + 4 * MiB

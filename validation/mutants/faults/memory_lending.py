@@ -342,10 +342,35 @@ _LENDING = (
     _fault(
         "size-in-hexadecimal",
         "lines",
-        'return int(text[:15]) if re.fullmatch(r"[0-9]+", text) else 0',
-        "return int(text[:15], 0) if text.isalnum() else 0",
+        """    if re.fullmatch(r"[0-9]+", text) is None:\n        return 0, shown(text)\n""",
+        """    if text[:2] == "0x":\n        return int(text, 16), shown(text)\n"""
+        """    if re.fullmatch(r"[0-9]+", text) is None:\n        return 0, shown(text)\n""",
         "LEND takes a size that is no decimal number.",
         "lines",
+    ),
+    _fault(
+        "size-is-another-number",
+        "lines",
+        "return min(mib, MOST_MIB), f",
+        'return min(mib, MOST_MIB), "" and f',
+        "A refused LEND answers with another number than was asked for.",
+        "lines",
+    ),
+    _fault(
+        "alias-of-one-allocation",
+        "rejections",
+        '    *_BOTH,\n    _IN_PIECES,\n    _rule("low-ram"',
+        '    *_BOTH,\n    _rule("low-ram"',
+        "The head's alias is offered over a cache whose pieces cannot be moved.",
+        "rejections",
+    ),
+    _fault(
+        "alias-takes-what-is-kept",
+        "plan_ways",
+        "- roundup(keep, piece))",
+        "- keep // piece * piece)",
+        "The planned alias lends a piece that holds slots which stay.",
+        "plan",
     ),
     _fault(
         "fatal-without-exit",
