@@ -365,14 +365,6 @@ _LENDING = (
         "rejections",
     ),
     _fault(
-        "alias-takes-what-is-kept",
-        "plan_ways",
-        "- roundup(keep, piece))",
-        "- keep // piece * piece)",
-        "The planned alias lends a piece that holds slots which stay.",
-        "plan",
-    ),
-    _fault(
         "fatal-without-exit",
         "lines",
         "        return None if fatal is None else fatal.status\n",
