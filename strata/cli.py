@@ -19,6 +19,7 @@ import numpy as np
 
 from strata import __version__, switches
 from strata.command import command
+from strata.cpus import usable
 from strata.device import LANES, PINNED_ARCHS, named, this_machine
 from strata.executors import cache, open_executor
 from strata.executors.base import Executor, StrataError
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def doctor() -> int:
     """Print what this machine is and which executors are available, and why one is not; 2 when none is."""
     _row("strata", f"{__version__}, Python {platform.python_version()}, NumPy {np.__version__}")
-    _row("machine", f"{platform.system()} {platform.release()}, {platform.machine()}, {os.cpu_count()} CPUs")
+    _row("machine", f"{platform.system()} {platform.release()}, {platform.machine()}, {usable()} CPUs")
     try:
         _row("cache", str(cache.probe()))
         entries, held = cache.size()

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
 from hypothesis import settings
 
+from strata.cpus import usable
 from strata.executors.base import Executor, ExecutorUnavailable
 
 # No test asserts a time: how long an example takes is the machine's business.
 settings.register_profile("strata", deadline=None)
 settings.load_profile("strata")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """`-n auto`: as many processes as this one may keep busy, unless xdist's own variable says how many."""
+    return None if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else usable()
 
 
 @pytest.fixture(autouse=True, scope="session")

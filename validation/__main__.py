@@ -33,6 +33,8 @@ from validation.settings import PREDICT
 from validation.terminal import Terminal
 
 COULD_NOT_RUN = 2
+#: Timings that anybody may ask for of one case: each is a pair of events of the card.
+MOST_REPS = 10_000
 #: The largest seed of a schedule: lanes take twice it, in 64 bits.
 MOST_SCHEDULE = (1 << 62) - 1
 LOG_WIDTH = 140
@@ -95,7 +97,9 @@ def parser() -> argparse.ArgumentParser:
         choices=PREDICT,
         help="cuda: compare bits with lanes (default: sample in the quick profile when a compiler exists, else none)",
     )
-    more.add_argument("--reps", type=whole(), default=0, metavar="N", help="cuda: time path and baseline N times")
+    more.add_argument(
+        "--reps", type=whole(0, MOST_REPS), default=0, metavar="N", help="cuda: time path and baseline N times"
+    )
     more.add_argument("--out", type=file, metavar="DIR", help="write run.json with every figure there")
     more.add_argument(
         "--record",

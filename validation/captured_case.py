@@ -14,6 +14,7 @@ import numpy as np
 
 from strata.arguments import shown
 from strata.executors.base import Executor, StrataError
+from strata.imports import NotImportedError, optional
 from strata.kernels.pool import GROUPS, HEAD_DIM, MODE_FORMATS, Pool
 from validation import planes
 from validation.arrays import frozen
@@ -107,8 +108,8 @@ def _by_gguf(x: np.ndarray, form: str) -> Cells:
     if form != "q4_0":
         return planes.pack(x, form)
     try:
-        from gguf import GGMLQuantizationType, quants
-    except ImportError as error:
-        raise StrataError("packer=gguf needs the package gguf (extra `model`)") from error
-    rows = quants.quantize(x.reshape(-1, kv_pack.HEAD_DIM), GGMLQuantizationType.Q4_0)
+        gguf, quants = (optional(name) for name in ("gguf", "gguf.quants"))
+    except NotImportedError as error:
+        raise StrataError(f"packer=gguf needs the package gguf (extra `model`): {error}") from error
+    rows = quants.quantize(x.reshape(-1, kv_pack.HEAD_DIM), gguf.GGMLQuantizationType.Q4_0)
     return Cells(np.asarray(rows, dtype=np.uint8).reshape(*x.shape[:-1], kv_pack.Q4_ROW))

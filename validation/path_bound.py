@@ -6,12 +6,12 @@ so |new - ref| <= K + R.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from strata.cpus import usable
 from strata.executors.base import Executor
 from strata.executors.lanes import RULES, Rule
 from strata.kernels.paths import Path
@@ -51,7 +51,7 @@ def _rows(inputs: Inputs, reference: Reference, limit_of: Callable[[int, int, Te
         for row in range(len(out)):
             fill(row)
     else:
-        with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as workers:
+        with ThreadPoolExecutor(min(THREADS, usable())) as workers:
             list(workers.map(fill, range(len(out))))
     return out
 

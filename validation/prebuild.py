@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
 
+from strata.cpus import usable
 from strata.executors.base import Executor, Kernel
+from strata.forks import Home
 from strata.kernels.paths import AROUND, PATHS, Path
 from validation import around_case
 from validation.cases import Case
@@ -45,7 +46,8 @@ class Prebuild:
 
     def __init__(self, jobs: Sequence[Job], stations: Stations, predict: bool = False) -> None:
         """predict: on a card, build what lanes need to predict the jobs' bits."""
-        self._pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
+        self._pool = ThreadPoolExecutor(max_workers=usable())
+        self._home = Home()
         self._building: dict[tuple[str, Kernel], Future[object]] = {}
         self._lanes = stations.lanes
         if not self._lanes and not predict:
@@ -65,7 +67,10 @@ class Prebuild:
             self._building[key] = self._pool.submit(executor.build, kernel)
 
     def wait(self, job: Job, station: Station) -> Station:
-        """`station`, once the kernels of its job are built. A build that failed fails again in its case."""
+        """`station`, once the kernels of its job are built. A build that failed fails again in its case, and a forked
+        child, which has none of the threads, builds in its cases."""
+        if self._home.left:
+            return station
         with suppress(Exception):
             for kernel in kernels_of(job):
                 future = self._building.get(self._key(job, kernel))

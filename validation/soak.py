@@ -8,7 +8,6 @@ printed with its case and the command that runs it again.
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from rich.console import Console
 
 from strata.arguments import MOST_JOBS, file, whole
+from strata.cpus import usable
 from strata.executors.base import Executor, Kernel, StrataError
 from strata.executors.lanes import LanesExecutor
 from validation import soak_plan, unfinished
@@ -117,7 +117,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
     Raises StrataError when it cannot run, or cannot go on; what is finished is kept and reported all the same.
     """
-    jobs = (os.cpu_count() or 1) if options.jobs is None else options.jobs
+    jobs = usable() if options.jobs is None else options.jobs
     try:
         soak_plan.cycle(options.paths)
     except ValueError as error:

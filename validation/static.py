@@ -7,7 +7,6 @@ are what the assembler reports, instructions what `nvdisasm` prints, and `strata
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import re
 import shutil
@@ -21,9 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from strata.arguments import whole
+from strata.cpus import usable
 from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, StrataError
 from strata.executors.cuda.images import build
 from strata.executors.cuda.nvrtc import Nvrtc, load_nvrtc
+from strata.imports import folders
 from strata.kernels import kv_pack
 from strata.kernels.paths import AROUND, Limits, Path, limits, select
 from strata.kernels.pool import GROUPS, MODE_FORMATS
@@ -87,9 +88,8 @@ def opcodes(listing: str) -> tuple[str, ...]:
 def find_disassembler() -> FilePath:
     """nvdisasm: of this environment, else of a CUDA toolkit. Raises ExecutorUnavailable telling what to install."""
     name = "nvdisasm.exe" if os.name == "nt" else "nvdisasm"
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations or []) if spec else []:
-        for folder in sorted(FilePath(root).glob("*/bin"), reverse=True):
+    for root in folders("nvidia"):
+        for folder in sorted(root.glob("*/bin"), reverse=True):
             if (folder / name).is_file():
                 return folder / name
     found = shutil.which(name)
@@ -168,7 +168,7 @@ def measure_all(
         for kernel in kernels(path, groups)
         for arch in targets(path, archs)
     ]
-    with ThreadPoolExecutor(os.cpu_count()) as workers:
+    with ThreadPoolExecutor(usable()) as workers:
         measured: dict[tuple[Kernel, int, str], Future[Figures]] = {}
         for path, kernel, arch, nvrtc in todo:
             if (kernel, arch, nvrtc.version) not in measured:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
+from strata.imports import said
 
 NAMES = ("auto", "lanes", "cuda")
 
@@ -34,6 +35,10 @@ def open_executor(
             if name == "cuda":
                 raise
             reason = str(error)
+        except Exception as error:  # a fault of CuPy, of its parts or of the driver, which is said
+            reason = f"the card cannot be opened ({said(error)})"
+            if name == "cuda":
+                raise ExecutorUnavailable(reason) from error
     from strata.executors.lanes import LanesExecutor
 
     lanes = LanesExecutor(rule=rule, flavor=flavor, seed=seed, threads=threads)

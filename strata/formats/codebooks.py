@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from strata.executors.base import StrataError
+from strata.imports import NotImportedError, optional
 
 #: SHA-256 of the entries as bytes, in index order: of a grid its magnitudes, of the levels their int8.
 DIGESTS = {
@@ -71,9 +73,10 @@ def table_digest(name: str) -> str:
 def _read(name: str) -> np.ndarray:
     """A table as `gguf` has it. Raises StrataError when it is not there or of another shape."""
     try:
-        from gguf import quants
-    except ImportError:
-        raise StrataError(f"codebook of {name}: the package gguf is not installed; {_INSTALL}") from None
+        quants: Any = optional("gguf.quants")
+    except NotImportedError as error:
+        what = "is not installed" if error.absent else f"does not import ({error})"
+        raise StrataError(f"codebook of {name}: the package gguf {what}; {_INSTALL}") from None
     try:
         if name not in GRIDS:
             return np.array(quants.IQ4_NL.kvalues, np.int8)

@@ -16,7 +16,7 @@ NEWEST = 9_999
 @dataclass(frozen=True)
 class Rule:
     """What is asked of one tier, in compute capabilities times ten, both ends included. serves: the devices that the
-    tier is for; recorded: the devices that its record may come from."""
+    tier is for; recorded: the devices that its record may name."""
 
     serves: tuple[int, int]
     recorded: tuple[int, int]
@@ -77,7 +77,7 @@ _HOSTILE = {
     "experts_golden": (9, 7, 3, 256, 128),
 }
 
-#: sm75 is for Turing, which is 7.5 alone. sm80 code runs on everything later, and its record may come from any of it.
+#: sm75 is for Turing, which is 7.5 alone. sm80 code runs on everything later, and its record may name any of it.
 POLICY = Policy(
     MappingProxyType({"sm75": Rule((75, 79), (75, 75)), "sm80": Rule((80, NEWEST), (80, NEWEST))}),
     MappingProxyType(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
-from strata.executors.base import ExecutorUnavailable
-from strata.executors.cuda.card import Card
+from strata.executors.base import ContextLostError, ExecutorUnavailable
+from strata.executors.cuda.card import FORKED, Card
 from strata.executors.cuda.driver import find_driver
 from strata.executors.cuda.environment import import_cupy
+from strata.forks import Home
+from strata.imports import NotImportedError, optional
 from strata.memory.driver import DriverError
 
 
@@ -25,8 +26,8 @@ class Bindings:
         self.cupy = import_cupy(found)
         self.extra = found.extra
         try:
-            self.cuda: Any = import_module("cuda.bindings.driver")
-        except ImportError as error:
+            self.cuda: Any = optional("cuda.bindings.driver")
+        except NotImportedError as error:
             raise ExecutorUnavailable(
                 f"cuda-bindings does not import ({error}): in the checkout, python -m pip install -e '.[{found.extra}]'"
             ) from None
@@ -34,6 +35,7 @@ class Bindings:
             raise ExecutorUnavailable(f"device {device}: this machine has {found.devices}, counted from 0")
         self.card = Card(self.cupy, device)  # makes the primary context
         self.device = device
+        self._home = Home()
         (self._context,) = self._take("open", self.cuda.cuDevicePrimaryCtxRetain(device))
 
     def call(self, name: str, function: Any, *args: Any) -> Any:
@@ -41,6 +43,7 @@ class Bindings:
 
         name: of the method for messages. Raises DriverError when the driver answers anything but success.
         """
+        self._at_home(name)
         now = self.cuda.cuCtxGetCurrent()
         if now[0] == 0 and int(now[1]) == self._number:
             return self.call_current(name, function, *args)
@@ -61,6 +64,7 @@ class Bindings:
         A context is current for each thread by itself, and CuPy makes another one current whenever it changes device,
         so it is asked for every time. Raises DriverError.
         """
+        self._at_home(name)
         (now,) = self._take(name, self.cuda.cuCtxGetCurrent())
         if int(now) == self._number:
             yield
@@ -70,6 +74,10 @@ class Bindings:
             yield
         finally:
             self.cuda.cuCtxPopCurrent()
+
+    def _at_home(self, name: str) -> None:
+        if self._home.left:
+            raise ContextLostError(f"{name}: {FORKED}")
 
     @property
     def _number(self) -> int:

@@ -24,7 +24,7 @@ class LendingLines:
         return None if fatal is None else fatal.status
 
     def info(self) -> str:
-        """The field of the INFO line."""
+        """A field for the INFO line of an engine, of which there is none yet."""
         return f"lendable={0 if self.status is not None or self.lending.obstacle() else 1}"
 
     def handle(self, line: str) -> str:

@@ -254,6 +254,7 @@ def test_no_compiler_and_no_card_is_exit_2(bench: Bench, capsys: pytest.CaptureF
         ["--target", ""],
         ["--rule", ""],
         ["--schedule-seed", str(1 << 63)],
+        ["--reps", "10001"],
         ["--seed", "9" * 5000],
     ],
 )

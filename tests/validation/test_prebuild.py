@@ -7,6 +7,7 @@ from typing import Any
 
 from strata.executors.base import BuildError, Image, Kernel
 from strata.kernels.paths import PATHS, select
+from tests.strata.test_forks import child_says
 from tests.validation.stub import DIGEST, StubCard, StubExecutor
 from validation.cases import Case
 from validation.prebuild import Prebuild, kernels_of
@@ -68,6 +69,26 @@ def test_a_card_builds_when_it_runs() -> None:
     with Prebuild(JOBS, where) as ahead:
         ahead.wait(JOBS[0], Station(where.first, None, ""))
     assert built == []
+
+
+def test_a_forked_child_builds_for_itself() -> None:
+    """The threads that build are the parent's: what they have not finished would never come."""
+    begun, leave = threading.Event(), threading.Event()
+
+    class Slow(StubExecutor):
+        def build(self, kernel: Kernel) -> Image:
+            begun.set()
+            leave.wait()
+            return Image(kernel, self.arch, DIGEST, (), "stub")
+
+    where = Stations("auto", open=lambda name, **options: Slow())
+    with Prebuild(JOBS, where) as ahead:
+        begun.wait()
+        station = where.of(JOBS[0], [])
+        try:
+            assert child_says(lambda: ahead.wait(JOBS[0], station) is station)
+        finally:
+            leave.set()
 
 
 def test_leaving_early_does_not_wait_for_what_is_left() -> None:

@@ -36,7 +36,7 @@ class Disk:
 
         patch.setattr(Path, "open", opened)
         for name in ("fsync", "replace"):
-            patch.setattr(whole_file.os, name, self._watching(getattr(os, name)))
+            patch.setattr(os, name, self._watching(getattr(os, name)))
 
     def asked(self) -> None:
         self.calls += 1

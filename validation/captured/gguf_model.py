@@ -8,7 +8,6 @@ the two that Gemma 3 files leave out are named below.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata.executors.base import StrataError, system_reason
+from strata.imports import NotImportedError, folders, optional
 from validation.captured.tokenizer import Vocabulary
 
 if TYPE_CHECKING:
@@ -73,11 +73,10 @@ def find_model() -> list[Path]:
     """The parts of the model file, in order. Raises ModelError when a package is missing or incomplete."""
     found = []
     for package, name in PARTS:
-        spec = importlib.util.find_spec(package)
-        folders = list(spec.submodule_search_locations or ()) if spec else []
-        if not folders:
+        where = folders(package)
+        if not where:
             raise ModelError(f"package {package.replace('_', '-')} is not installed; expected after: {INSTALL}")
-        path = Path(folders[0]) / "data" / name
+        path = where[0] / "data" / name
         if not path.is_file():
             raise ModelError(f"package {package.replace('_', '-')} holds no {name}; reinstall with: {INSTALL}")
         found.append(path)
@@ -184,11 +183,12 @@ def open_model(parts: Sequence[Path], sha256: str = SHA256) -> Iterator[Model]:
 
 def _reader(path: Path) -> GGUFReader:
     try:
-        from gguf import GGUFReader
-    except ImportError:
-        raise ModelError(f"package gguf is not installed; expected after: {INSTALL}") from None
+        base: Any = optional("gguf").GGUFReader
+    except NotImportedError as error:
+        what = "is not installed" if error.absent else f"does not import ({error})"
+        raise ModelError(f"package gguf {what}; expected after: {INSTALL}") from None
 
-    class Reader(GGUFReader):
+    class Reader(base):  # type: ignore[misc]
         """Reads the mapped file through a plain array: slicing a memmap costs microseconds more, and an index
         of 262,144 pieces is a million slices (3 seconds instead of 11)."""
 

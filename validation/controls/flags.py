@@ -40,8 +40,9 @@ FLAVORS: Mapping[str, tuple[str, ...]] = {
 FORBIDDEN = ("use_fast_math", "extra-device-vectorization", "Ofast", "funsafe-math-optimizations", "fassociative-math")
 TARGETS = ("sm_75", "sm_80", "sm_90", "compute_75")
 _KERNELS = (router.kernel(), combine.kernel())
-#: Tells what it is started with, as the message of an error.
-_ECHO = "import sys; sys.stderr.write('error: ' + ' '.join(sys.argv[1:])); sys.exit(1)"
+_MARK = "error: "
+#: Tells what it is started with, as the message of an error in the kernel: no other is the kernel's.
+_ECHO = f"import sys; sys.stderr.write('source/a.cu:1: {_MARK}' + ' '.join(sys.argv[1:])); sys.exit(1)"
 
 
 class HandedToNvrtc:
@@ -72,7 +73,7 @@ def host_words(kernel: Kernel, flavor: str) -> list[str]:
     try:
         lanes.build(kernel, flavor, lanes.Compiler((sys.executable, "-I", "-S", "-c", _ECHO), "a stand-in"))
     except BuildError as error:
-        return error.log.removeprefix("error: ").split()
+        return error.log.partition(_MARK)[2].split()
     return []
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
+from strata.cpus import usable
 from validation.bounds import experts as bounds
 from validation.bounds.experts import Allowed, Bounded
 from validation.experts.arithmetic import Arithmetic
@@ -67,7 +67,7 @@ def groups(inputs: Inputs, pairs: np.ndarray) -> list[tuple[int, np.ndarray]]:
 
 def each(todo: Sequence[tuple[int, np.ndarray]], work: Callable[[int, np.ndarray], None]) -> None:
     """Call work(expert, places) for all of them; on several cores where there is much to do."""
-    threads = min(os.cpu_count() or 1, _MOST_THREADS, len(todo))
+    threads = min(usable(), _MOST_THREADS, len(todo))
     if threads <= 1:
         for one in todo:
             work(*one)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from strata.cpus import usable
 from strata.formats import FORMATS
 from validation.experts import activations, blobs, routing
 from validation.experts.case import ExpertCase
@@ -108,7 +108,7 @@ def build(case: ExpertCase, mode: str) -> Inputs:
         for expert in experts:
             made[expert] = blobs.blob(stream, recipe.weights, expert, gate_up, down, case.n, case.ff)
 
-    threads = os.cpu_count() or 1
+    threads = usable()
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(fill, (range(first, case.experts, threads) for first in range(threads))))
     x = activations.draw(case.stream("x"), recipe.values, case.tokens, case.n)

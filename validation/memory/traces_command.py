@@ -14,6 +14,7 @@ from rich.console import Console
 
 from strata.arguments import whole
 from strata.executors.base import StrataError
+from strata.imports import NotImportedError, optional
 from validation import unfinished
 
 PASSED, FAILED = 0, 1
@@ -39,11 +40,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Exit status. Raises StrataError when hypothesis is not installed."""
     try:
-        from validation.memory import machine
-    except ModuleNotFoundError as error:
-        if error.name != "hypothesis":
-            raise
-        raise StrataError("hypothesis is not installed: python -m pip install hypothesis") from None
+        optional("hypothesis.stateful")
+    except NotImportedError as error:
+        what = "is not installed" if error.absent else f"does not import ({error})"
+        raise StrataError(f"hypothesis {what}: python -m pip install hypothesis") from None
+    from validation.memory import machine
+
     began, done, turn = time.perf_counter(), 0, options.first
     while done < options.steps:
         try:

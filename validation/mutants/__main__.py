@@ -8,7 +8,6 @@ if __name__ == "__main__":  # before what may be missing is imported
     from_the_start()
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -17,9 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path as FilePath
 
 from rich.console import Console
+from rich.text import Text
 
 from strata.arguments import MOST_JOBS, file, shown, whole
 from strata.command import command
+from strata.cpus import usable
 from strata.executors import NAMES
 from strata.executors.base import StrataError
 from strata.nearest import hint
@@ -60,9 +61,7 @@ def parser() -> argparse.ArgumentParser:
         "--sample", type=whole(1), metavar="N", help="only about N mutants of the matrix, others every day"
     )
     top.add_argument("--turn", type=whole(), metavar="K", help="which sample (default: the day)")
-    top.add_argument(
-        "--jobs", type=whole(1, MOST_JOBS), default=os.cpu_count() or 1, metavar="N", help="at once (default: cores)"
-    )
+    top.add_argument("--jobs", type=whole(1, MOST_JOBS), default=usable(), metavar="N", help="at once (default: cores)")
     top.add_argument("--executor", choices=NAMES, default="lanes", help="where kernels run (default: %(default)s)")
     top.add_argument(
         "--out", type=file, metavar="DIR", help="keep mutants.json and mutants.md there, and go on from it"
@@ -182,7 +181,7 @@ def _report(outcomes: Sequence[Outcome], known: dict[str, Mutant], console: Cons
     for one in outcomes:
         checks = list(dict.fromkeys(matrix.column(check) for check in one.kill.checks)) if one.kill else []
         said = ", ".join(checks) or f"{one.status.upper()}: {one.note or known[one.name].why}"
-        grid.add_row(one.name, f"[{_STYLES[one.status]}]{said}[/]", *matrix.usual_words(one))
+        grid.add_row(one.name, Text(said, _STYLES[one.status]), *matrix.usual_words(one))
     console.print(grid)
     console.print()
     for name in names:

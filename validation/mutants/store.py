@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from dataclasses import asdict
 from pathlib import Path as FilePath
 from typing import Any
 
 from strata.executors.base import StrataError
+from strata.forks import ForkLock
 from validation import whole_file
 from validation.mutants.mutant import PACKAGES, ROOT, TESTS, Mutant
 from validation.mutants.trial import Kill, Outcome
@@ -38,7 +38,7 @@ class Store:
 
     def __init__(self, directory: FilePath | None, executor: str) -> None:
         self.file = directory / "mutants.json" if directory else None
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._head = {"schema": SCHEMA, "executor": executor, "sources": digest_of_sources()}
         self._kept: dict[str, dict[str, Any]] = {}
         if self.file and self.file.exists():

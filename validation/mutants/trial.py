@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
+from strata.forks import ForkLock
 from strata.kernels.paths import EXPERTS
 from strata.unforeseen import unforeseen
 from validation.mutants.mutant import Mutant, MutantError, apply, copy_sources
@@ -101,11 +101,11 @@ def _kill(answer: dict[str, Any]) -> Kill | None:
     return Kill(tuple(check["name"] for check in checks), red["verdict"], where, checks[0]["reason"], red["rerun"])
 
 
-_lock = threading.Lock()
+_lock = ForkLock()
 #: Processes of trials that have not ended.
 _running: set[subprocess.Popen[str]] = set()
-#: Set when nobody takes their outcomes any more, which then nobody waits for.
-_ended = threading.Event()
+#: Whether nobody takes their outcomes any more, which then nobody waits for.
+_ended = False
 
 
 @cache
@@ -121,13 +121,13 @@ def _snapshot() -> tempfile.TemporaryDirectory[str]:
         return _made_snapshot()
 
 
-_answers: dict[object, tuple[threading.Lock, list[Any]]] = {}
+_answers: dict[object, tuple[ForkLock, list[Any]]] = {}
 
 
 def _once(key: object, make: Callable[[], Any]) -> Any:
     """`make()`, once for each key, also when several threads ask; what it raises is raised to each of them."""
     with _lock:
-        lock, made = _answers.setdefault(key, (threading.Lock(), []))
+        lock, made = _answers.setdefault(key, (ForkLock(), []))
     with lock:
         if not made:
             try:
@@ -191,7 +191,7 @@ def _python(tree: FilePath, name: str, words: list[str]) -> subprocess.Completed
         text=True,
     ) as process:
         _running.add(process)
-        if _ended.is_set():
+        if _ended:
             process.terminate()
         try:
             out, errors = process.communicate(timeout=LIMIT_S)
@@ -207,11 +207,12 @@ def _python(tree: FilePath, name: str, words: list[str]) -> subprocess.Completed
 @contextmanager
 def ending_with_this() -> Iterator[None]:
     """Trials that other threads run while this block does end, by MutantError, when an exception leaves it."""
-    _ended.clear()
+    global _ended
+    _ended = False
     try:
         yield
     except BaseException:
-        _ended.set()
+        _ended = True
         _end_all()
         raise
 

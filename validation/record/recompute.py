@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from rich.console import Console
 
+from strata.cpus import usable
 from validation.record.recordable.seam import Predictor
 from validation.record.rules.rows import Recomputed, Refusal
 from validation.record.rules.subject import SHOWN, Subject
@@ -52,7 +52,7 @@ def recompute(subject: Subject, predictor: Predictor | None, console: Console, e
                 reporter.finished(f"{path.name} {case.recipe}", "")
         return rows, found
 
-    with Reporter(console, len(subject.pairs)) as reporter, ThreadPoolExecutor(os.cpu_count()) as workers:
+    with Reporter(console, len(subject.pairs)) as reporter, ThreadPoolExecutor(usable()) as workers:
         try:
             parts = list(workers.map(work, modes.values()))
         finally:

@@ -20,7 +20,7 @@ def gate(evidence: Evidence, made: Matrix) -> Markup:
     keys = [
         ("open", "the path serves there"),
         ("locked", "no record proves it; the baseline serves instead"),
-        ("surrogate", "a record ran the code on another kind of card, which opens nothing"),
+        ("surrogate", "a record says that another kind of card ran the code, which opens nothing"),
         ("simulated", "ran on the CPU, which opens nothing"),
         ("n/a", "the path is not meant for that card"),
     ]

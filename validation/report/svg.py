@@ -14,6 +14,7 @@ from html import escape
 from typing import Any
 
 from strata.executors.base import StrataError
+from strata.imports import NotImportedError, optional
 from validation.report.markup import Markup, raw, shown
 
 #: Roles of colours and the stand-ins that matplotlib draws.
@@ -63,12 +64,10 @@ _FONT = re.compile(r"font: (?:[\w.]+ )*?([\d.]+)px [^;\"]*")
 def plots() -> Any:
     """matplotlib's Figure. Raises StrataError saying how to install it."""
     try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise StrataError(
-            "the report draws with matplotlib, which is not installed: `nox -s report` installs it"
-        ) from error
-    return Figure
+        return optional("matplotlib.figure").Figure
+    except NotImportedError as error:
+        what = "is not installed" if error.absent else f"does not import ({error})"
+        raise StrataError(f"the report draws with matplotlib, which {what}: `nox -s report` installs it") from error
 
 
 @contextmanager

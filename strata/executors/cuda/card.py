@@ -7,6 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from strata.executors.base import ContextLostError, ExecutorUnavailable, LaunchError
+from strata.forks import Home
+from strata.imports import said
+
+FORKED = "this process was forked from the one that opened the card, which answers no other: start children by spawn"
 
 
 class Card:
@@ -17,18 +21,21 @@ class Card:
 
     def __init__(self, cupy: Any, device: int) -> None:
         self.cupy = cupy
-        self.runtime = cupy.cuda.runtime
         self.device = device
         self._lost = ""  # what was being done when the context stopped answering
+        self._home = Home()
         try:
+            self.runtime = cupy.cuda.runtime
             with self.using(f"opening device {device}"):
                 self.runtime.deviceSynchronize()  # makes the context
                 self.facts: dict[str, Any] = dict(self.runtime.getDeviceProperties(device))
+            self.capability = 10 * int(self.facts["major"]) + int(self.facts["minor"])
+            self.shared_limit = self._attribute("MaxSharedMemoryPerBlockOptin")
+            self.clock_khz = self._attribute("ClockRate")
         except LaunchError as error:
             raise ExecutorUnavailable(str(error)) from error
-        self.capability = 10 * int(self.facts["major"]) + int(self.facts["minor"])
-        self.shared_limit = self._attribute("MaxSharedMemoryPerBlockOptin")
-        self.clock_khz = self._attribute("ClockRate")
+        except Exception as error:  # a CuPy that imports may still lack a library or a part of itself
+            raise ExecutorUnavailable(f"CuPy does not open device {device} ({said(error)})") from error
 
     @property
     def title(self) -> str:
@@ -40,6 +47,8 @@ class Card:
     def using(self, doing: str) -> Iterator[None]:
         """Make this card current; what CuPy raises inside comes out as LaunchError naming what was being done, as
         ContextLostError when the card does not answer any more."""
+        if self._home.left:
+            raise ContextLostError(f"{doing}: {FORKED}")
         if self._lost:
             raise ContextLostError(f"{doing}: the card's context was lost while {self._lost}; start a new process")
         errors = (self.runtime.CUDARuntimeError, self.cupy.cuda.driver.CUDADriverError)

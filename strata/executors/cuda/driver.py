@@ -25,6 +25,9 @@ _MANAGEMENT_LINUX = ("libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1")
 
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 _STUB = 34  # CUDA_ERROR_STUB_LIBRARY
+_NOT_INITIALIZED = (
+    3  # CUDA_ERROR_NOT_INITIALIZED, of cuInit itself: only in a forked child of a process that had called it
+)
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,12 @@ def _ask(library: ctypes.CDLL, release: str) -> Driver:
     status = library.cuInit(0)
     if status == _STUB:
         return Driver("the libcuda found is a toolkit's stub, not a driver: install the NVIDIA driver")
+    if status == _NOT_INITIALIZED:
+        return Driver(
+            f"{found.title} answers no process that was forked from one that uses it: start children by spawn",
+            cuda,
+            release,
+        )
     if status != 0 and status != _NO_DEVICE:
         return Driver(f"{found.title} does not work: {_text(library, status)}", cuda, release)
     count = ctypes.c_int(0)
@@ -117,11 +126,14 @@ def _release(load: Callable[[str], ctypes.CDLL]) -> str:
     management = _first(_MANAGEMENT.get(sys.platform, _MANAGEMENT_LINUX), load)
     if management is None:
         return ""
-    if management.nvmlInit_v2() != 0:
-        return ""
     text = ctypes.create_string_buffer(96)
-    status = management.nvmlSystemGetDriverVersion(text, ctypes.c_uint(len(text)))
-    management.nvmlShutdown()
+    try:
+        if management.nvmlInit_v2() != 0:
+            return ""
+        status = management.nvmlSystemGetDriverVersion(text, ctypes.c_uint(len(text)))
+        management.nvmlShutdown()
+    except AttributeError:  # a function is missing: the release is for people alone
+        return ""
     return text.value.decode(errors="replace") if status == 0 else ""
 
 

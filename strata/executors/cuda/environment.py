@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from strata.executors.base import ExecutorUnavailable
 from strata.executors.cuda.driver import Driver
+from strata.imports import NotImportedError, optional
 
 #: The two wheels that own the module `cupy`, by the extra that installs them.
 WHEELS = {"cuda12x": "cupy-cuda12x", "cuda13x": "cupy-cuda13x"}
@@ -31,14 +31,11 @@ def import_cupy(driver: Driver) -> Any:
             f"python -m pip uninstall {WHEELS[other]}; then {install}"
         )
     try:
-        return import_module("cupy")
-    except ModuleNotFoundError as error:
-        if error.name != "cupy":
-            raise ExecutorUnavailable(f"CuPy does not import ({error}): {install}") from error
-        raise ExecutorUnavailable(f"CuPy is not installed ({driver.title} is there): {install}") from None
-    except ImportError as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-        raise ExecutorUnavailable(f"CuPy does not import ({reason}): {install}") from error
+        return optional("cupy")
+    except NotImportedError as error:
+        if error.absent:
+            raise ExecutorUnavailable(f"CuPy is not installed ({driver.title} is there): {install}") from None
+        raise ExecutorUnavailable(f"CuPy does not import ({error}): {install}") from error
 
 
 def _installed(wheel: str) -> bool:

@@ -7,7 +7,6 @@ last byte of a cubin, and its cache does not see an edited header.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import re
 import sys
@@ -16,7 +15,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from strata.executors.base import BuildError, ExecutorUnavailable, StrataError
+from strata.executors.base import BuildError, ExecutorUnavailable
+from strata.forks import in_child
+from strata.imports import folders, said
 
 #: The releases that this project's figures (registers, spills) belong to; another one works, with other figures.
 PINNED = ("13.0", "12.9")
@@ -38,6 +39,9 @@ class Nvrtc:
     def __init__(self, file: Path) -> None:
         self.file = file
         self._library = ctypes.CDLL(str(file))
+        self._compiling: list[str] = []  # names of sources, by every thread
+        self._stuck = ""
+        in_child(self._forked)
         major, minor = ctypes.c_int(), ctypes.c_int()
         self._check(self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
         self.release = f"{major.value}.{minor.value}"
@@ -59,8 +63,24 @@ class Nvrtc:
         path whose directory `#include "..."` starts from.
 
         Raises BuildError with the compiler's first error line and its whole log, ExecutorUnavailable when it fails for
-        another reason than the source or the options, such as memory.
+        another reason than the source or the options, such as memory, and in a child that was forked during a
+        compilation: the compiler's own locks are held there for ever.
         """
+        if self._stuck:
+            raise ExecutorUnavailable(
+                f"NVRTC was compiling {self._stuck} in another thread when this process was forked, and answers no"
+                " more here: start child processes by spawn"
+            )
+        self._compiling.append(name)
+        try:
+            return self._compile(source, name, options)
+        finally:
+            self._compiling.remove(name)
+
+    def _forked(self) -> None:
+        self._stuck = next(iter(self._compiling), "")
+
+    def _compile(self, source: bytes, name: str, options: Sequence[str]) -> Compiled:
         library = self._library
         program = ctypes.c_void_p()
         self._check(library.nvrtcCreateProgram(ctypes.byref(program), source, name.encode(), 0, None, None))
@@ -109,15 +129,14 @@ def load_nvrtc(majors: tuple[int, ...] = (13, 12)) -> Nvrtc:
 
     Raises ExecutorUnavailable telling what to install.
     """
-    tried = 0
+    refused = []
     for major in majors:
         for file in _candidates(major):
-            tried += 1
             try:
                 return Nvrtc(file)
-            except (OSError, AttributeError, StrataError):
-                continue
-    damaged = f" ({tried} found, none loads)" if tried else ""
+            except Exception as error:  # a file of that name may be anything; what it said is said below
+                refused.append(said(error))
+    damaged = f" ({len(refused)} found, none loads: {refused[0]})" if refused else ""
     extra = f"cuda{majors[0]}x"
     raise ExecutorUnavailable(
         f"no NVRTC {' or '.join(map(str, majors))} to compile kernels with{damaged}: "
@@ -144,11 +163,10 @@ def _system_loads(name: str) -> bool:
 
 
 def _wheel_folders(major: int) -> Iterator[Path]:
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations or []) if spec else []:
+    for root in folders("nvidia"):
         for package in (f"cu{major}", "cuda_nvrtc"):
             for inner in ("lib", "bin", "bin/x86_64", "bin/x64"):
-                yield Path(root) / package / inner
+                yield root / package / inner
 
 
 def _toolkit_folders(major: int) -> Iterator[Path]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from strata.cpus import usable
 from strata.executors.base import (
     GUARD_BYTE,
     GUARD_BYTES,
@@ -93,7 +93,7 @@ class LanesExecutor:
         self.rule: Rule = parse_rule(rule)
         self.flavor = flavor
         self.seed = seed
-        self.threads = threads or len(_affinity())
+        self.threads = threads or usable()
         self.progress = progress
         #: Why this executor was taken although a card was looked for; empty when it was asked for.
         self.instead_of_cuda = ""
@@ -204,10 +204,3 @@ class LanesExecutor:
 
 def _region(buffer: HostBuffer) -> library.Region:
     return library.Region(buffer.address, buffer.nbytes, buffer.name, buffer.written)
-
-
-def _affinity() -> Sequence[int]:
-    """The cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return range(os.cpu_count() or 1)

@@ -15,10 +15,14 @@ import numpy as np
 from strata.executors.base import ExecutorUnavailable, LaunchError
 from strata.executors.lanes.loading import hint
 from strata.executors.lanes.rules import Rule
+from strata.forks import ForkLock, Home
 
 _MESSAGE_BYTES = 1024
 #: A launch uses every core, and handles faults of the whole process while it runs.
-_ONE_AT_A_TIME = threading.Lock()
+_ONE_AT_A_TIME = ForkLock()
+#: Seconds between two looks at a launch.
+_LOOK_S = 0.1
+_FORKED = "this process was forked during the launch, which goes on in its parent alone"
 
 
 class _Extent(ctypes.Structure):
@@ -113,7 +117,8 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
     """Run the kernel in the library `path`; returns how many blocks finished.
 
     The work happens on other threads, so that Ctrl-C stops it at the next barrier or between two
-    blocks. Raises LaunchError with the message of the first lane that broke a rule.
+    blocks. Raises LaunchError with the message of the first lane that broke a rule, and in a child that was forked
+    meanwhile, where those threads are not.
     """
     library = _load(path)
     check_values(request.entry, parameter_sizes(path), request.values)
@@ -137,39 +142,37 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
         next=request.first,
     )
     status: list[int] = []
-    done = threading.Event()
+    # A plain lock, released at the end: whoever waits for it in a forked child gets its time limit, and no more locks.
+    done, home = threading.Lock(), Home()
+    done.acquire()
 
     def work() -> None:
         with _ONE_AT_A_TIME:
             status.append(library.strata_launch(ctypes.byref(c)))
-        done.set()
+        done.release()
 
     thread = threading.Thread(target=work)
     try:
         thread.start()
-        while not done.wait(0.1):
-            if progress is not None:
+        while not status:
+            done.acquire(timeout=_LOOK_S)
+            if home.left:
+                raise LaunchError(f"{request.entry}: {_FORKED}")
+            if progress is not None and not status:
                 progress(int(c.finished))
     except BaseException:
         c.stop = 1
-        if thread.ident is not None:
-            _outlast(done)
+        while thread.ident is not None and not status and not home.left:
+            # It uses the caller's memory, whatever is pressed meanwhile. Not Thread.join: before Python 3.13 an
+            # interrupted join takes a running thread for a finished one.
+            with suppress(KeyboardInterrupt):
+                done.acquire(timeout=_LOOK_S)
         raise
     if progress is not None:
         progress(int(c.finished))
     if status != [0]:
         raise LaunchError(c.message.decode(errors="replace") or f"{request.entry}: the launch ended with {status}")
     return int(c.finished)
-
-
-def _outlast(done: threading.Event) -> None:
-    """Wait for a kernel that was told to stop, whatever is pressed meanwhile: it uses the caller's memory.
-
-    Not by Thread.join: before Python 3.13 an interrupted join takes a running thread for a finished one.
-    """
-    while not done.is_set():
-        with suppress(KeyboardInterrupt):
-            done.wait()
 
 
 def scalar_bytes(value: np.generic) -> bytes:

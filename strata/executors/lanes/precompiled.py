@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from strata.executors import cache
 from strata.executors.base import BuildError, StrataError
+from strata.forks import ForkLock
 
 NAME = "standard.hpp"
 #: Builds of a process with the same options before it makes one, which takes as long as four builds save.
 PATIENCE = 3
 
-_making = threading.Lock()
+_making = ForkLock()
 _builds: Counter[Path] = Counter()
 _found: dict[Path, bool] = {}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import struct
 import subprocess
 import tempfile
@@ -15,11 +16,14 @@ from pathlib import Path
 
 from strata.executors.base import ExecutorUnavailable, LaunchError, system_reason
 from strata.executors.lanes.library import Request
-from strata.executors.lanes.loading import hint_of_number
+from strata.executors.lanes.loading import hint, hint_of_number
 
 _HEADER = struct.Struct("<6I2Q3i2i")  # mirrored in runtime/program.hpp
 #: The program's exit status when its answer cannot be written, mirrored there; on standard error is why.
 _NOT_WRITTEN = 5
+#: The status of a program whose libraries the loader does not find, and what the loader says then.
+_NOT_STARTED = 127
+_UNLOADED = re.compile(r"error while loading shared libraries: (.+)")
 _OPTIONS = {
     # Stacks that the sanitizer does not know, and memory that a stopped kernel leaves.
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:detect_stack_use_after_return=0",
@@ -53,6 +57,9 @@ def launch(path: Path, request: Request) -> int:
             raise ExecutorUnavailable(f"{path} cannot be run: {error.strerror}{hint_of_number(error.errno)}") from None
         if done.returncode == _NOT_WRITTEN:
             raise _no_scratch(OSError(" ".join(done.stderr.split())))
+        unloaded = _UNLOADED.search(done.stderr) if done.returncode == _NOT_STARTED else None
+        if unloaded is not None:
+            raise ExecutorUnavailable(f"{path} cannot be run: {unloaded[1]}{hint(unloaded[1])}")
         if done.returncode != 0:
             raise LaunchError(_explain(request.entry, done.stderr, done.returncode))
         data = answer.read_bytes()

@@ -25,6 +25,7 @@ from strata.executors.cuda import CudaExecutor, device, target
 from strata.executors.cuda.driver import Driver
 from strata.executors.cuda.nvrtc import Nvrtc
 from tests.strata.executors.fake_cupy import FakeCard, Function
+from tests.strata.test_forks import child_says
 from validation.handed import InputsChangedError, handed
 
 KERNEL = Kernel("probe", "probe", block=128, shared_bytes=1024)
@@ -247,6 +248,41 @@ def test_a_kernel_that_changes_its_input_on_the_card_is_found_after_the_run(
     ):
         handed(run)(executor, given)
     assert given.tolist() == list(range(31))
+
+
+def test_a_forked_child_is_told_at_once_that_the_card_is_not_its_own(card: FakeCard) -> None:
+    executor = CudaExecutor()
+    host = np.arange(4, dtype=np.uint8)
+    buffer = executor.array(host, "x")
+
+    def refused() -> bool:
+        for use in (lambda: executor.launch(KERNEL, (1, 1, 1), [buffer]), buffer.host, lambda: executor.array(host)):
+            with pytest.raises(ContextLostError, match=r"forked from the one that opened the card.*spawn"):
+                use()
+        return True
+
+    assert child_says(refused)
+    np.testing.assert_array_equal(buffer.host(), host)
+
+
+def test_nvrtc_that_was_compiling_when_the_process_was_forked_is_refused_there(nvrtc: Nvrtc) -> None:
+    """Its own locks are held in the child, by a thread that is not there."""
+
+    def compiles() -> bool:
+        return bool(nvrtc.compile(b"", "empty.cu", ["-arch=compute_90"]).code)
+
+    def refused() -> bool:
+        with pytest.raises(ExecutorUnavailable, match=r"compiling slow\.cu in another thread.*spawn"):
+            compiles()
+        return True
+
+    nvrtc._compiling.append("slow.cu")
+    try:
+        assert child_says(refused)
+        assert compiles()
+    finally:
+        nvrtc._compiling.remove("slow.cu")
+    assert child_says(compiles)
 
 
 def test_device_index(card: FakeCard) -> None:

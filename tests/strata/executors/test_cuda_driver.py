@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from strata import imports
 from strata.executors.base import ExecutorUnavailable
 from strata.executors.cuda import driver, environment
 from strata.executors.cuda.driver import Driver, find_driver
@@ -136,12 +137,41 @@ def test_what_to_install(
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr(environment, "import_module", missing)
+    monkeypatch.setattr(imports, "import_module", missing)
     with pytest.raises(ExecutorUnavailable) as caught:
         environment.import_cupy(found)
     message = str(caught.value)
     assert all(word in message for word in words), message
     assert "\n" not in message
+
+
+class Ready:
+    """A driver's library that answers; one call's status and NVML's functions are chosen."""
+
+    def __init__(self, init: int = 0) -> None:
+        self.init = init
+
+    def cuDriverGetVersion(self, out: object) -> int:  # noqa: N802 - the driver's name
+        return 1
+
+    def cuInit(self, flags: int) -> int:  # noqa: N802
+        return self.init
+
+    def cuDeviceGetCount(self, out: object) -> int:  # noqa: N802
+        return 1
+
+
+def test_a_forked_child_of_a_process_that_uses_the_card_is_told_so() -> None:
+    found = find_driver(lambda name: Ready(init=3))  # type: ignore[arg-type,return-value]
+    assert found.extra is None
+    assert "forked" in found.problem
+    assert "spawn" in found.problem
+
+
+def test_a_broken_nvml_does_not_make_the_driver_unusable() -> None:
+    """The stand-in has none of NVML's functions; it is refused for its version, which it does not tell."""
+    found = find_driver(lambda name: Ready())  # type: ignore[arg-type,return-value]
+    assert "not a usable NVIDIA driver" not in found.problem
 
 
 def test_cupy_that_does_not_import_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +180,7 @@ def test_cupy_that_does_not_import_is_one_line(monkeypatch: pytest.MonkeyPatch) 
     def broken(name: str) -> None:
         raise ImportError("\n====\nlong banner\n====")
 
-    monkeypatch.setattr(environment, "import_module", broken)
+    monkeypatch.setattr(imports, "import_module", broken)
     with pytest.raises(ExecutorUnavailable, match="does not import") as caught:
         environment.import_cupy(NEW)
     assert "\n" not in str(caught.value)

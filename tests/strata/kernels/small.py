@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 
+from strata.cpus import usable
 from strata.executors.base import Executor
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import Pool
@@ -48,7 +48,7 @@ def prebuild(executor: Executor, wanted: list[tuple[str, int]]) -> None:
         of = ATTENTION[PATHS[name].operation].kernels
         assert of is not None
         kernels += of(PATHS[name], group)
-    with ThreadPoolExecutor(os.cpu_count()) as workers:
+    with ThreadPoolExecutor(usable()) as workers:
         list(workers.map(executor.build, kernels))
 
 

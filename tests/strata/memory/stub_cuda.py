@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from strata.forks import Home
 from strata.memory.bindings import Bindings
 from strata.memory.driver import DriverError
 from strata.memory.fake_card import FakeCard
@@ -314,6 +315,7 @@ class StubBindings(Bindings):
     def __init__(self, granularity: int) -> None:
         self.cuda: Any = StubCuda(granularity)
         self.device = 0
+        self._home = Home()
         self.extra = "cuda13x"
         self._context = CONTEXT
         self.cupy = SimpleNamespace(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strata.executors.base import StrataError
+from strata.executors.base import ContextLostError, StrataError
 from strata.memory import lending, real_compare
 from strata.memory.arena import open_arena
 from strata.memory.driver import Code, DriverError
@@ -25,6 +25,7 @@ from strata.memory.real import RealDriver
 from strata.memory.slots import uniform_slots
 from strata.memory.views import StaleView
 from tests.strata.memory.stub_cuda import CONTEXT, CUresult, StubBindings, StubCuda
+from tests.strata.test_forks import child_says
 
 GRANULARITY = 4096
 
@@ -106,6 +107,20 @@ def test_a_queued_copy_keeps_its_source(stubbed: RealDriver) -> None:
     gc.collect()
     assert alive[1]() is None
     assert (stubbed.copy_out(va + 64, 128) == 7).all()
+
+
+def test_a_forked_child_is_told_at_once_that_the_card_is_not_its_own(stubbed: RealDriver) -> None:
+    bindings = stubbed.bindings
+
+    def refused() -> bool:
+        with pytest.raises(ContextLostError, match=r"^memory: .*forked.*spawn"):
+            bindings.call("memory", bindings.cuda.cuMemGetInfo)
+        with pytest.raises(ContextLostError, match=r"^many: .*forked.*spawn"), bindings.current("many"):
+            pass
+        return True
+
+    assert child_says(refused)
+    assert bindings.call("memory", bindings.cuda.cuMemGetInfo)
 
 
 def test_closing_gives_everything_back(stubbed: RealDriver) -> None:

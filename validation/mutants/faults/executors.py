@@ -15,11 +15,19 @@ BUILD, EXECUTOR, RULES = (f"strata/executors/lanes/{name}.py" for name in ("buil
 CHECKS, TENSOR, ENTRY, FLOATING = (
     f"strata/executors/lanes/runtime/{name}.hpp" for name in ("checks", "tensorcore", "entry", "floating")
 )
+MACHINE = "strata/executors/lanes/runtime/machine.hpp"
+LIBRARY, LOADING = (f"strata/executors/lanes/{name}.py" for name in ("library", "loading"))
+FORKS, IMPORTS, CPUS = (f"strata/{name}.py" for name in ("forks", "imports", "cpus"))
 
 
 def _fault(name: str, file: str, old: str, new: str, why: str, *tests: str) -> Mutant:
     files = tuple(posixpath.normpath(f"tests/strata/executors/{test}.py") for test in tests)
     return Mutant(f"lanes-{name}", file, old, new, why, tests=files)
+
+
+def _around(name: str, file: str, old: str, new: str, why: str, *tests: str) -> Mutant:
+    """As `_fault`, in what executors rely on; tests: of `tests/strata`."""
+    return Mutant(f"lanes-{name}", file, old, new, why, tests=tuple(f"tests/strata/{test}.py" for test in tests))
 
 
 def _builds() -> Iterator[Mutant]:
@@ -471,6 +479,76 @@ def _left_behind() -> Iterator[Mutant]:
         yield Mutant(f"scratch-{name}", SCRATCH, old, new, why, tests=("tests/strata/test_scratch.py",))
 
 
+def _process() -> Iterator[Mutant]:
+    """What a process is: the kernels it loads, its forks, its processors, and packages that are broken."""
+    yield _fault(
+        "thread-local-variable",
+        MACHINE,
+        "inline constexpr Current current{};",
+        'inline __attribute__((used, tls_model("initial-exec"))) thread_local Lane* cached = nullptr;\n'
+        "inline constexpr Current current{};",
+        "Each library takes room of the loader for good, which ends at some 200.",
+        "lanes/test_loading",
+    )
+    yield _fault(
+        "one-hint-for-all",
+        LOADING,
+        "(text for pattern, text in _HINTS if re.search(pattern, reason))",
+        "(text for pattern, text in _HINTS)",
+        "Whatever the loader says, one hint is given.",
+        "lanes/test_loading",
+    )
+    yield _fault(
+        "launch-lock-over-a-fork",
+        LIBRARY,
+        "_ONE_AT_A_TIME = ForkLock()",
+        "_ONE_AT_A_TIME = threading.Lock()",
+        "A child that is forked during a launch waits for ever.",
+        "lanes/test_fork",
+    )
+    yield _fault(
+        "launch-goes-on-in-a-child",
+        LIBRARY,
+        "            if home.left:\n",
+        "            if False:\n",
+        "A launch whose threads stayed in the parent waits for them.",
+        "lanes/test_fork",
+    )
+    yield _around(
+        "lock-over-a-fork",
+        FORKS,
+        "        in_child(self._renew)\n",
+        "",
+        "A lock that another thread held stays held in a child.",
+        "test_forks",
+    )
+    yield _around(
+        "broken-package-is-a-traceback",
+        IMPORTS,
+        "    except BaseException as error:\n",
+        "    except ImportError as error:\n",
+        "A package that raises anything but ImportError ends the command.",
+        "test_imports",
+        "executors/test_choice",
+    )
+    yield _around(
+        "affinity-ignored",
+        CPUS,
+        "allowed = _allowed()",
+        "allowed = os.cpu_count() or 1",
+        "Threads are as many as the machine's processors, whatever the process may use.",
+        "test_cpus",
+    )
+    yield _around(
+        "share-ignored",
+        CPUS,
+        "return max(1, allowed if share is None else min(allowed, math.ceil(share)))",
+        "return max(1, allowed)",
+        "A container's share of processor time does not count.",
+        "test_cpus",
+    )
+
+
 def mutants() -> Iterator[Mutant]:
     """Every mutant of the executors.
 
@@ -499,3 +577,4 @@ def mutants() -> Iterator[Mutant]:
     yield from _memory()
     yield from _machine()
     yield from _left_behind()
+    yield from _process()

@@ -93,12 +93,60 @@ strata_lanes_switch:
 namespace lanes {
 
 inline const std::size_t kPage = std::size_t(sysconf(_SC_PAGESIZE));
-// An odd number of pages apart, so that the tops of 256 stacks do not share one set of the second-level cache.
-inline const std::size_t kStack = 128 * 1024, kStackStride = kStack + kPage;
+inline const std::size_t kStack = 128 * 1024;
+
+// How far below the end of its slot a lane's stack begins: by pages of 4 KiB and by cache lines, so that the tops of 256
+// stacks do not share one set of the second-level cache.
+inline std::size_t below_end(unsigned lane) {
+  const std::size_t most = (kSlot - kStack - kPage) / 4096;
+  return lane % most * 4096;
+}
+
+// The lanes of a worker and their stacks, as `current_lane` expects them.
+struct Stacks {
+  u8* mapped = nullptr;
+  std::size_t bytes = 0;
+  Lane* lane = nullptr;
+  u8* first = nullptr;   // slot
+  unsigned count = 0;
+
+  explicit Stacks(unsigned lanes) : count(lanes) {
+    if (lanes > kMostLanes) throw std::bad_alloc();
+    const std::size_t before = (kLaneBytes + kPage - 1) / kPage * kPage, after = lanes * kSlot;
+    const std::size_t reserved = before + after + kRegion;
+    void* any = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (any == MAP_FAILED) throw std::bad_alloc();
+    u8* const start = static_cast<u8*>(any);
+    const auto boundary = (reinterpret_cast<std::uintptr_t>(start + before) + kRegion - 1) & ~std::uintptr_t(kRegion - 1);
+    first = reinterpret_cast<u8*>(boundary);
+    mapped = first - before;
+    bytes = before + after;
+    if (mapped > start) munmap(start, std::size_t(mapped - start));
+    munmap(mapped + bytes, std::size_t(start + reserved - (mapped + bytes)));
+    lane = reinterpret_cast<Lane*>(first - kLaneBytes);
+    const auto page = reinterpret_cast<std::uintptr_t>(lane) & ~std::uintptr_t(kPage - 1);
+    const std::size_t used = reinterpret_cast<std::uintptr_t>(lane + lanes) - page;
+    if (mprotect(reinterpret_cast<void*>(page), used, PROT_READ | PROT_WRITE) != 0 ||
+        mprotect(first, after, PROT_READ | PROT_WRITE) != 0) {
+      munmap(mapped, bytes);
+      throw std::bad_alloc();
+    }
+    for (unsigned i = 0; i < lanes; ++i) {
+      new (lane + i) Lane;
+      mprotect(first + i * kSlot, std::size_t(lowest(i) - (first + i * kSlot)) / kPage * kPage, PROT_NONE);
+    }
+  }
+  Stacks(const Stacks&) = delete;
+  Stacks& operator=(const Stacks&) = delete;
+  ~Stacks() { munmap(mapped, bytes); }
+
+  u8* top(unsigned i) const { return first + (i + 1) * kSlot - below_end(i); }
+  u8* lowest(unsigned i) const { return top(i) - kStack; }
+};
 
 inline void leave_block(Block* block) {
   void* unused;
-  current = nullptr;
+  block->running = nullptr;
   strata_lanes_switch(&unused, block->outside);
   __builtin_unreachable();
 }
@@ -235,23 +283,17 @@ inline void lane_body() {
 // One worker's block, reused for every block it runs.
 struct Worker {
   Block block;
-  std::vector<Lane> lane;
+  Stacks stacks;
   std::vector<Warp> warp;
   std::vector<MmaEntry> mma;
-  u8* stacks = nullptr;
   u8* shared = nullptr;
   std::size_t shared_mapped = 0;
   Shadow shadow;
 
-  explicit Worker(Launch* launch) {
-    const unsigned threads = launch->dim.x * launch->dim.y * launch->dim.z;
-    lane.resize(threads);
+  explicit Worker(Launch* launch) : stacks(launch->dim.x * launch->dim.y * launch->dim.z) {
+    const unsigned threads = stacks.count;
     warp.resize((threads + kWarp - 1) / kWarp);
     mma.resize(warp.size() * kMaxMma);
-    stacks = static_cast<u8*>(mmap(nullptr, threads * kStackStride, PROT_READ | PROT_WRITE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (stacks == MAP_FAILED) throw std::bad_alloc();
-    for (unsigned i = 0; i < threads; ++i) mprotect(stacks + i * kStackStride, kPage, PROT_NONE);
     // Shared memory ends at an unreadable page, so that running past the end faults in every build.
     const std::size_t pages = (launch->shared_bytes + kPage - 1) / kPage * kPage;
     shared_mapped = pages + 2 * kPage;
@@ -261,13 +303,13 @@ struct Worker {
     mprotect(shared + kPage + pages, kPage, PROT_NONE);
     block.shared_bytes = (launch->shared_bytes + 15) / 16 * 16;
     block.shared = shared + kPage + pages - block.shared_bytes;
-    block.stacks = stacks;
+    block.stacks = stacks.first;
     block.launch = launch;
     block.grid = launch->grid;
     block.dim = launch->dim;
     block.threads = threads;
     block.warps = unsigned(warp.size());
-    block.lane = lane.data();
+    block.lane = stacks.lane;
     block.warp = warp.data();
     block.rule = launch->rule;
     shadow.prepare(block.shared, block.shared_bytes);
@@ -275,10 +317,7 @@ struct Worker {
   }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
-  ~Worker() {
-    munmap(stacks, lane.size() * kStackStride);
-    munmap(shared, shared_mapped);
-  }
+  ~Worker() { munmap(shared, shared_mapped); }
 
   void run(Index id, u64 seed) {
     Launch* launch = block.launch;
@@ -294,15 +333,15 @@ struct Worker {
       const unsigned lanes_here = block.threads - w * kWarp < kWarp ? block.threads - w * kWarp : kWarp;
       here.all = here.alive = here.ready = lanes_here == kWarp ? kAllLanes : (1u << lanes_here) - 1;
       here.sync = 0;
-      here.lanes = &lane[w * kWarp];
+      here.lanes = &stacks.lane[w * kWarp];
       here.mma = &mma[w * kMaxMma];
       for (Gather& gather : here.gather) gather.arrived = 0;
     }
-#if defined(__SANITIZE_ADDRESS__)
-    __asan_unpoison_memory_region(stacks, lane.size() * kStackStride);
-#endif
     for (unsigned i = 0; i < block.threads; ++i) {
-      Lane& l = lane[i];
+      Lane& l = stacks.lane[i];
+#if defined(__SANITIZE_ADDRESS__)
+      __asan_unpoison_memory_region(stacks.lowest(i), kStack);
+#endif
       l.thread = {i % launch->dim.x, i / launch->dim.x % launch->dim.y, i / launch->dim.x / launch->dim.y};
       l.linear = i;
       l.id = i % kWarp;
@@ -314,8 +353,7 @@ struct Worker {
       l.done = false;
       l.mma_queued = l.async_first = l.async_count = 0;
       l.async_group = 0;
-      // Tops differ by cache lines, for the same reason as the stride.
-      u8* top = stacks + i * kStackStride + kPage + kStack - kPage / 2 - (i * 37 % 32) * 64;
+      u8* top = stacks.top(i) - kPage / 2 - (i * 37 % 32) * 64;
       void** slot = reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(top) & ~std::uintptr_t(15));
 #if defined(__x86_64__)
       *--slot = nullptr;                                    // the frame's return address: none
@@ -328,9 +366,9 @@ struct Worker {
 #endif
       l.stack = slot;
     }
-    current = seed ? random_lane(&warp[next_random(block.random) % block.warps], block.random) : &lane[0];
-    strata_lanes_switch(&block.outside, current->stack);
-    current = nullptr;
+    block.running = seed ? random_lane(&warp[next_random(block.random) % block.warps], block.random) : stacks.lane;
+    strata_lanes_switch(&block.outside, block.running->stack);
+    block.running = nullptr;
   }
 };
 
@@ -338,8 +376,21 @@ struct Worker {
 constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 constexpr int kFaultKinds = sizeof kFaults / sizeof *kFaults;
 inline struct sigaction before_fault[kFaultKinds];
+// A worker's stack for signals begins with these, by which its faults are told from those of other threads.
+inline const char kOurs = 0;
+struct Seat {
+  const char* owner = &kOurs;
+  const Block* block = nullptr;
+};
+// The lane that this thread was running when a signal came; null for a thread that runs none.
+inline Lane* interrupted_lane() {
+  stack_t here{};
+  if (sigaltstack(nullptr, &here) != 0 || (here.ss_flags & SS_DISABLE) || here.ss_size < sizeof(Seat)) return nullptr;
+  const Seat* seat = static_cast<const Seat*>(here.ss_sp);
+  return seat->owner == &kOurs && seat->block ? seat->block->running : nullptr;
+}
 inline void on_fault(int signal, siginfo_t* info, void* context) {
-  Lane* me = current;
+  Lane* me = interrupted_lane();
   if (me == nullptr) {   // not ours: hand it on
     const struct sigaction& before = before_fault[std::find(kFaults, kFaults + kFaultKinds - 1, signal) - kFaults];
     if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(signal, info, context);
@@ -354,7 +405,7 @@ inline void on_fault(int signal, siginfo_t* info, void* context) {
     std::snprintf(text, sizeof text, "integer division by zero (the line is the last instruction known)");
   else if (signal == SIGILL || signal == SIGTRAP)
     std::snprintf(text, sizeof text, "a trap or an illegal instruction (the line is the last instruction known)");
-  else if (deep >= 0 && deep < i64(block->threads * kStackStride))
+  else if (deep >= 0 && deep < i64(block->threads * kSlot))
     std::snprintf(text, sizeof text, "stack overflow: a lane has %zu bytes (the line is the last instruction known)", kStack);
   else if (past >= -i64(kPage) && past < i64(block->shared_bytes + kPage))
     std::snprintf(text, sizeof text, "shared memory out of range: byte %lld of %zu (the line is the last instruction known)",
@@ -372,10 +423,14 @@ inline void work(Launch* launch, const std::vector<u64>* order) try {
   stack_t stack{};
   stack.ss_sp = alternate.data();
   stack.ss_size = alternate.size();
+  Seat* seat = new (alternate.data()) Seat;
   sigaltstack(&stack, nullptr);
 #endif
   {
     Worker worker(launch);
+#if !defined(__SANITIZE_ADDRESS__)
+    seat->block = &worker.block;
+#endif
     const u64 blocks = u64(launch->grid.x) * launch->grid.y * launch->grid.z;
     for (u64 i; !launch->stop->load() && (i = launch->next->fetch_add(1)) < blocks;) {
       const u64 b = order->empty() ? i : (*order)[i];
@@ -408,7 +463,12 @@ inline void run(Launch* launch) {
   struct sigaction action{};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  for (int i = 0; i < kFaultKinds; ++i) sigaction(kFaults[i], &action, &before_fault[i]);
+  for (int i = 0; i < kFaultKinds; ++i) {
+    struct sigaction before{};
+    sigaction(kFaults[i], &action, &before);
+    // A process that was forked during a launch begins with our handler, and what was before it is known.
+    if (!(before.sa_flags & SA_SIGINFO) || before.sa_sigaction != on_fault) before_fault[i] = before;
+  }
 #endif
   std::vector<std::thread> threads;
   try {

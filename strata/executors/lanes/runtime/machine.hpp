@@ -124,7 +124,8 @@ struct Block {
   Warp* warp = nullptr;
   u8* shared = nullptr;
   std::size_t shared_bytes = 0;   // what the launch asked for, rounded up to 16
-  const u8* stacks = nullptr;     // of all lanes
+  const u8* stacks = nullptr;     // of all lanes, kSlot bytes each
+  Lane* running = nullptr;        // null: the worker itself
   void* outside = nullptr;   // the worker's own stack
   u64 random = 0;            // 0: lanes in order
   u32 epoch = 0, serial = 0; // barrier intervals and blocks, counted over the worker's life
@@ -160,12 +161,31 @@ struct Launch {
   std::size_t message_bytes;
 };
 
-#if defined(__GNUC__) && !defined(__APPLE__)
-#define STRATA_TLS __attribute__((tls_model("initial-exec")))
+// A lane is found by its stack pointer, so that a built kernel has no thread-local variable: the loader's room for fast
+// ones is small, and each library would take of it for good. A worker's lanes lie just before an address that is a
+// multiple of kRegion, their stacks from it on, one in each kSlot bytes.
+constexpr unsigned kMostLanes = 1024;   // threads of a block
+constexpr std::size_t kSlot = 256 * 1024, kRegion = kMostLanes * kSlot;
+constexpr std::size_t kLaneBytes = kMostLanes * sizeof(Lane);
+
+// The lane that runs here; only code on a lane's stack may ask. The stack pointer is read by an `asm` that is not
+// volatile: it may be read once for a whole function, because a function of a lane stays on the lane's stack.
+inline __attribute__((always_inline)) Lane* current_lane() {
+  std::uintptr_t at;
+#if defined(__x86_64__)
+  asm("movq %%rsp, %0" : "=r"(at));
 #else
-#define STRATA_TLS
+  asm("mov %0, sp" : "=r"(at));
 #endif
-inline thread_local Lane* current STRATA_TLS = nullptr;
+  const std::uintptr_t first = (at & ~std::uintptr_t(kRegion - 1)) - kLaneBytes;
+  return reinterpret_cast<Lane*>(first) + (at / kSlot) % kMostLanes;
+}
+// What sources and the runtime call it by.
+struct Current {
+  __attribute__((always_inline)) operator Lane*() const { return current_lane(); }
+  __attribute__((always_inline)) Lane* operator->() const { return current_lane(); }
+};
+inline constexpr Current current{};
 
 extern "C" void strata_lanes_switch(void** save, void* to) asm("strata_lanes_switch");
 
@@ -188,7 +208,7 @@ inline void yield(Lane* me) {
   Lane* next = me->block->random ? permuted_choice(me)
                : warp->ready     ? &warp->lanes[__builtin_ctz(warp->ready)]
                                  : runnable_elsewhere(me);
-  current = next;
+  me->block->running = next;
   strata_lanes_switch(&me->stack, next->stack);
 }
 

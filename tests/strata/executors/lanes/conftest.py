@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shlex
 import stat
 import subprocess
@@ -14,6 +13,7 @@ from contextlib import suppress
 
 import pytest
 
+from strata.cpus import usable
 from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.executors.lanes.build import find_compiler
@@ -68,8 +68,16 @@ BUILDS = {
     "test_faults": [("fast", "faults"), ("checked", "faults")],
     "test_memory_rules": [("checked", "faults")],
     "test_interrupt": [("fast", "faults"), ("fast", "numbers"), ("fast", "matrix")],
-    "test_sanitize": [("sanitize", "faults"), ("sanitize", "matrix"), ("fast", "faults"), ("fast", "matrix")],
+    "test_sanitize": [
+        ("sanitize", "faults"),
+        ("sanitize", "matrix"),
+        ("sanitize", "numbers"),
+        ("fast", "faults"),
+        ("fast", "matrix"),
+    ],
     "test_build": [("fast", "numbers"), ("fast", "vocabulary")],
+    "test_loading": [("fast", "numbers"), ("checked", "numbers")],
+    "test_fork": [("fast", "faults")],
 }
 
 
@@ -84,5 +92,5 @@ def built_ahead(request: pytest.FixtureRequest) -> None:
         with suppress(StrataError):
             LanesExecutor(flavor=flavor).build(kernel(source))
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(usable()) as pool:
         list(pool.map(make, sorted(wanted, reverse=True)))

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from strata.executors.base import BuildError, ExecutorUnavailable, LaunchError
-from strata.executors.lanes import LanesExecutor, program
+from strata.executors.lanes import LanesExecutor
 from tests.strata.executors.lanes import test_faults as faults
 from tests.strata.executors.lanes import test_lanes_tensorcore as matrix
 from tests.strata.executors.lanes.sources import line_of
+from tests.strata.executors.lanes.test_loading import assert_no_room_taken
 from validation.tensorcore_data import tiles
 
 
@@ -33,6 +34,10 @@ def sanitize() -> LanesExecutor:
             pytest.skip(f"{executor.compiler.version} has no sanitizers here: {error}")
         raise
     return executor
+
+
+def test_the_program_has_no_thread_local_variable(sanitize: LanesExecutor) -> None:
+    assert_no_room_taken(sanitize, faults.KERNEL)
 
 
 def test_clean_kernels_keep_their_bits(sanitize: LanesExecutor) -> None:
@@ -104,7 +109,7 @@ def test_a_launch_that_finds_no_room_is_no_fault_of_the_kernel(
     if lacking == "job":
         monkeypatch.setattr(Path, "write_bytes", full)
     else:
-        monkeypatch.setattr(program.subprocess, "run", to_a_full_disk)
+        monkeypatch.setattr(subprocess, "run", to_a_full_disk)
     with pytest.raises(ExecutorUnavailable) as caught:
         faults.run(sanitize, "kNothing", fixed=True)
     said = str(caught.value)
