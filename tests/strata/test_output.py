@@ -242,7 +242,7 @@ def test_streams_as_a_shell_leaves_them(streams: str, status: int, errors: str, 
         assert file.read_text() == "a file's own"
 
 
-@pytest.mark.parametrize("words", [["paths"], ["recipes"], ["ledger"]])
+@pytest.mark.parametrize("words", [["paths"], ["recipes"]])
 def test_commands_of_a_process_without_streams(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from validation.__main__ import main
 

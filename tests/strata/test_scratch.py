@@ -91,7 +91,8 @@ def test_without_locks_it_is_made_and_removed_all_the_same(tmp_path: Path, monke
 
 def test_one_that_is_swept_before_it_is_marked_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process may come between the making and the lock."""
-    held, taken = scratch._held, []
+    held = scratch._held
+    taken: list[Path] = []
 
     def too_late(lock: int) -> bool:
         if not taken:

@@ -36,9 +36,9 @@ def test_the_place_is_the_innermost_line_of_our_own() -> None:
     with pytest.raises(ValueError, match="Expecting") as caught:
         json.loads("{")
     assert place(caught.value).startswith("tests/strata/test_unforeseen.py:")
-    with pytest.raises(KeyError) as caught:
+    with pytest.raises(KeyError) as deeper:
         switches.read({}).value("STRATA_NO")
-    assert place(caught.value).startswith("strata/switches.py:")
+    assert place(deeper.value).startswith("strata/switches.py:")
     assert place(ValueError("never raised")) == "an unknown place"
 
 

@@ -16,7 +16,7 @@ from strata.executors.base import StrataError
 from validation.mutants import __main__ as command
 from validation.mutants import published, trial
 from validation.mutants.faults import table
-from validation.mutants.mutant import Mutant
+from validation.mutants.mutant import Mutant, MutantError
 from validation.mutants.trial import Kill, Outcome
 
 NAMES = list(table())
@@ -98,7 +98,7 @@ def test_the_end_of_the_command_ends_its_trials(
         if mutant.name == NAMES[1]:
             waiting.wait()
             raise KeyboardInterrupt
-        with pytest.raises(trial.MutantError):
+        with pytest.raises(MutantError):
             trial._cases(tmp_path, "waits", "", (), "", 1)
         return Outcome(mutant.name, "error")
 
@@ -108,7 +108,7 @@ def test_the_end_of_the_command_ends_its_trials(
         waiting.set()  # before it is there or afterwards: both must do
         return real([sys.executable, "-c", "import time; time.sleep(600)"], **options)
 
-    monkeypatch.setattr(trial.subprocess, "Popen", started)
+    monkeypatch.setattr(subprocess, "Popen", started)
     monkeypatch.setattr(command, "outcome", outcome)
     assert command.main([*NAMES[:2], "--jobs", "2"]) == 1
     assert not trial._running
