@@ -75,7 +75,7 @@ def publish(outcomes: Sequence[Outcome], table: Mapping[str, Mutant], document: 
     try:
         text = document.read_text(encoding="utf-8")
     except OSError as error:
-        raise StrataError(f"cannot read {document}: {system_reason(error)}") from error
+        raise StrataError(f"cannot write {document}: {system_reason(error)}") from error
     whole_file.write(document, merged(text, outcomes, table))
 
 
