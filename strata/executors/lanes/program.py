@@ -56,7 +56,8 @@ def launch(path: Path, request: Request) -> int:
         except OSError as error:
             raise ExecutorUnavailable(f"{path} cannot be run: {error.strerror}{hint_of_number(error.errno)}") from None
         if done.returncode == _NOT_WRITTEN:
-            raise _no_scratch(OSError(" ".join(done.stderr.split())))
+            # Last, behind the sanitizer's own remarks: it says once that it does not know the stacks of lanes.
+            raise _no_scratch(OSError("".join(done.stderr.splitlines()[-1:])))
         unloaded = _UNLOADED.search(done.stderr) if done.returncode == _NOT_STARTED else None
         if unloaded is not None:
             raise ExecutorUnavailable(f"{path} cannot be run: {unloaded[1]}{hint(unloaded[1])}")
