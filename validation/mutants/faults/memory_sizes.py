@@ -155,7 +155,7 @@ def mutants() -> Iterator[Mutant]:
     yield _fault(
         "half-owned-piece",
         "plan_ways",
-        "if sum(sizes[:k]) >= keep)",
-        "if sum(sizes[: k + 1]) > keep)",
+        "GRANULARITY) - roundup(keep, piece))",
+        "GRANULARITY) - keep // piece * piece)",
         "A piece is lent of which the slots that stay have a part.",
     )
