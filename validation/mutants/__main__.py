@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path as FilePath
 
 from rich.console import Console
+from rich.text import Text
 
 from strata.arguments import MOST_JOBS, file, shown, whole
 from strata.executors import NAMES
@@ -180,7 +181,7 @@ def _report(outcomes: Sequence[Outcome], known: dict[str, Mutant], console: Cons
     for one in outcomes:
         checks = list(dict.fromkeys(matrix.column(check) for check in one.kill.checks)) if one.kill else []
         said = ", ".join(checks) or f"{one.status.upper()}: {one.note or known[one.name].why}"
-        grid.add_row(one.name, f"[{_STYLES[one.status]}]{said}[/]", *matrix.usual_words(one))
+        grid.add_row(one.name, Text(said, _STYLES[one.status]), *matrix.usual_words(one))
     console.print(grid)
     console.print()
     for name in names:
