@@ -58,9 +58,8 @@ def ask(base: FilePath, cache: FilePath, seconds: float, module: str, *words: st
     Raises CannotCheckError when it takes longer than `seconds`, or ends other than with 0 or 1 and an object of JSON.
     """
     command = [sys.executable, "-I", "-B", "-c", _START, str(base), module, *words]
-    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | dict.fromkeys(
-        CACHES, str(cache)
-    )
+    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    environment |= dict.fromkeys(CACHES, str(cache))
     with subprocess.Popen(
         command,
         cwd=base,

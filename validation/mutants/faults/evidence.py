@@ -74,8 +74,8 @@ def _submissions() -> Iterator[Mutant]:
     yield _fault(
         "cache-of-others",
         VERIFIER,
-        "dict.fromkeys(CACHES, str(cache))",
-        "{name: os.environ[name] for name in CACHES if name in os.environ}",
+        "environment |= dict.fromkeys(CACHES, str(cache))",
+        "environment |= {name: os.environ[name] for name in CACHES if name in os.environ}",
         "The verifier of a submission loads kernels that somebody else has compiled.",
         "ci/test_submission",
     )
