@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strata.executors.base import StrataError
+from strata.kernels import kv_pack
 from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS
@@ -147,7 +148,9 @@ def pack_entries(seed: int, profile: str) -> list[Entry]:
     cases = [Case(name, seed, cells, 0, page_size, group=1) for name in names for page_size in PAGE_SIZES]
     page_size, heads = _LARGE_POOL
     large = Case("pack_bell", seed, 67, 0, page_size, heads, group=1)
-    far = [Case("pack_far", seed, FAR[0], 0, page, 2, group=1) for page in (PAGE_SIZES[0], PAGE_SIZES[-1])]
+    rows = kv_pack.THREADS // 32  # of a block
+    sizes = ((FAR[0], PAGE_SIZES[0], 2), (rows, PAGE_SIZES[-1], 1), (rows + 1, PAGE_SIZES[1], 1))
+    far = [Case("pack_far", seed, context, 0, page, heads, group=1) for context, page, heads in sizes]
     return [*(Entry(case) for case in cases), Entry(large, ("q4_0",)), *(Entry(case) for case in far)]
 
 

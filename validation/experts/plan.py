@@ -51,6 +51,8 @@ LADDER_TOKENS, LADDER_ROWS = 24, 48
 #: there may be. The most experts, 1,024, are grouped alone (`magnitude.experts.MANY_EXPERTS`): so many blobs take
 #: seconds to place.
 CROWD = ((1, 129, 8), (1, 3, MAX_TOP))
+#: More rows an expert than `expert_fused.shape_for` takes the small work shape for.
+LONE = (113, 1, 1)
 #: Sizes of a case of far addresses.
 FAR = (2, 3, 2, 256, 64)
 #: Pairs of formats that have every format, for what is of a format's own: how its blocks are addressed.
@@ -112,6 +114,7 @@ def _quick(seed: int) -> list[Planned]:
         Planned(every[1], None, "checked", _OLDER),
         *(Planned(case, _SOME[:1], "checked", _OLDER) for case in others),
         *(Planned(ExpertCase("experts_crowd", seed, *sizes, _N, 64), _SOME[:1], "checked") for sizes in CROWD),
+        Planned(ExpertCase("experts_crowd", seed, *LONE, _N, 64), _SOME[:1], "checked", _FUSED),
         Planned(small("experts_far", seed), _EACH_FORMAT, "checked"),
     ]
 

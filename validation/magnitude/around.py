@@ -22,7 +22,8 @@ _ELEMENTS = 1 << 33
 
 
 def router_parts(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Part]:
-    """A launch with a warp for each token, of which the last blocks run."""
+    """A launch with a warp for each token, of which the last blocks run; and one of a single block, whose warps take
+    token after token as those of 65,536 blocks do of more tokens."""
 
     def ask() -> Check:
         logits = around.logits(case)
@@ -35,14 +36,19 @@ def router_parts(case: ExpertCase, path: Path, executor: LanesExecutor) -> Seque
         sizes = (np.int32(TOKENS), np.int32(case.experts), np.int32(case.top))
         grid = -(-TOKENS // router.WARPS)
         first = (TOKENS - case.tokens) // router.WARPS
-        executor.launch(router.kernel(), (grid, 1, 1), (source, ids, weights, counts, *sizes), first=first)
+        executor.launch_end(router.kernel(), (grid, 1, 1), (source, ids, weights, counts, *sizes), first)
         pairs = [
             ("ids", ids.view()[-case.tokens :], near.ids),
             ("weights", weights.view()[-case.tokens :], near.weights),
         ]
         return same("far", pairs, [source, ids, weights, counts])
 
-    return [Part("far", ask)]
+    def few() -> Check:
+        logits = around.logits(case)
+        near, one = (router.run(executor, logits, case.top, blocks=blocks) for blocks in (None, 1))
+        return same("few blocks", [("ids", one.ids, near.ids), ("weights", one.weights, near.weights)], [])
+
+    return [Part("far", ask), Part("few blocks", few)]
 
 
 def combine_parts(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Part]:
@@ -70,7 +76,7 @@ def combine_parts(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequ
         first = (tokens - case.tokens) * (case.n // 4) // combine.THREADS
         sizes = (np.int32(tokens), np.int32(case.top), np.int32(case.n))
         grid = -(-items // combine.THREADS)
-        executor.launch(combine.kernel(), (grid, 1, 1), (*held, out, lost, *sizes), first=first)
+        executor.launch_end(combine.kernel(), (grid, 1, 1), (*held, out, lost, *sizes), first)
         buffers = [buffer for buffer in (*held, out, lost) if buffer is not None]
         return same("far", [("outputs", out.view()[-case.tokens :], near.out)], buffers)
 

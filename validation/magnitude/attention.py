@@ -35,7 +35,7 @@ def prompt(case: Case, path: Path, executor: LanesExecutor) -> Sequence[Part]:
         program = prompt_attention.kernel(path.mode, int(path.tier.removeprefix("sm")), moved.group)
         args = (moved.q, *moved.pool, moved.ids, moved.steps, out, np.int32(moved.cap), np.int32(moved.page_size))
         first = QUERIES * moved.kv_heads - case.queries
-        executor.launch(program, (QUERIES, moved.kv_heads, 1), args, first=first)
+        executor.launch_end(program, (QUERIES, moved.kv_heads, 1), args, first)
         heads = slice(-moved.group, None)
         pairs = [("outputs", out.view()[-case.queries :, heads], near[:, heads])]
         return same("far", pairs, [*moved.buffers(), out])

@@ -121,8 +121,8 @@ def _blobs(executor: LanesExecutor, path: Path, data: Inputs, shape: int) -> Che
         for cut in far.cuts:
             far.gate_up(cut)
             far.down(cut)
-        rows = (buffer.host().reshape(-1, data.n)[named] for buffer in (far.rows, near.rows))
-        compared.append((f"rows, placement {turn}", *rows))
+        got, due = (buffer.host().reshape(-1, data.n)[named] for buffer in (far.rows, near.rows))
+        compared.append((f"rows, placement {turn}", got, due))
         buffers += placed.blobs
     return same("far blobs", compared, buffers)
 
@@ -160,8 +160,8 @@ def _quantise(executor: LanesExecutor, path: Path, data: Inputs) -> Check:
     far = replace(near, tokens=tokens, x=held["x"], ids=held["ids"], units=held["units"], rows=held["rows"])
     per_block = MAX_EXPERTS * 4
     grid = 1 + -(-tokens * n // per_block)
-    executor.launch(
-        expert_fused.prepare_kernel(), (grid, 1, 1), far.group_arguments(), first=1 + (tokens - count) * n // per_block
+    executor.launch_end(
+        expert_fused.prepare_kernel(), (grid, 1, 1), far.group_arguments(), 1 + (tokens - count) * n // per_block
     )
     due = np.broadcast_to((ids >= 0).astype(np.float32)[..., None], (count, top, n))
     compared = [

@@ -12,28 +12,29 @@ import numpy as np
 from strata.executors.base import Buffer, Kernel
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_decode, expert_mmq
+from strata.kernels.grouping import group
 from strata.kernels.older_experts import PASS_THREADS
 from strata.kernels.paths import Path
 from validation.experts import inputs as made
 from validation.experts import kernels
 from validation.experts.case import ExpertCase
 from validation.experts.inputs import Inputs
-from validation.magnitude.experts import MOST, across
+from validation.magnitude.experts import MANY_PAIRS, MOST, across
 from validation.magnitude.mapped import Mapped
 from validation.magnitude.parts import Part, same
-from validation.verdict import Check
+from validation.verdict import Check, holds
 
 #: Bytes of one buffer of a pass, and of a product.
 _MOST_BYTES = 1 << 43
-#: Recipes whose cases they are asked: pairs are grouped on the host here, so nothing of a crowd.
-RECIPES = ("experts_far",)
+#: The recipe whose cases are grouped alone.
+CROWD = "experts_crowd"
 _WARPS = PASS_THREADS // 32
 
 
 def mmq(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Part]:
     """What is asked of the baseline."""
-    if case.recipe not in RECIPES:
-        return []
+    if case.recipe == CROWD:
+        return [Part("many pairs", lambda: _grouped(case))]
     data, tier = made.build(case, path.mode), int(path.tier.removeprefix("sm"))
     near = expert_mmq.prepare(executor, path, kernels.placed(executor, data), data.x, data.ids)
     expert_mmq.launch(executor, path, near)
@@ -53,7 +54,7 @@ def mmq(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Part]
             lost = executor.array(np.zeros(1, np.int32), "lost")
             args = (source, listed, to, lost, np.int32(rows), np.int32(width), np.int32(top))
             _late(executor, expert_mmq.pass_kernel("expert_mmq_quantise"), args, rows * blocks, own * blocks)
-            compared.append((f"codes of {x.name}", to.view()[:, -own:], codes.blocks.host()))
+            compared.append((f"codes of {width} values", to.view()[:, -own:], codes.blocks.host()))
             buffers += [source, to]
         return _with_swiglu(executor, expert_mmq.pass_kernel("swiglu_rows"), near, compared, buffers)
 
@@ -92,8 +93,8 @@ def mmq(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Part]
 
 def decode(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Part]:
     """What is asked of the kernel for few tokens."""
-    if case.recipe not in RECIPES:
-        return []
+    if case.recipe == CROWD:
+        return [Part("many pairs", lambda: _grouped(case))]
     data = made.build(case, path.mode)
     near = expert_decode.prepare(executor, path, kernels.placed(executor, data), data.x, data.ids)
     expert_decode.launch(executor, path, near)
@@ -105,10 +106,13 @@ def decode(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Pa
             own, width = x.shape
             rows, pieces = _rows(own, [4 * width]), -(-width // 128)
             source = _last(x, rows)
-            to = [Mapped((rows, part.shape[1]), part.dtype, part.name) for part in codes]
+            to = [Mapped((rows, part.shape[1]), part.dtype, "codes") for part in codes]
             args = (source, *to, executor.array(np.zeros(1, np.int32), "lost"), np.int32(rows), np.int32(width))
             _late(executor, expert_decode.pass_kernel("expert_decode_quantise"), args, rows * pieces, own * pieces)
-            compared += [(part.name, far.view()[-own:], part.host()) for part, far in zip(codes, to, strict=True)]
+            compared += [
+                (f"codes of {width} values", far.view()[-own:], part.host())
+                for part, far in zip(codes, to, strict=True)
+            ]
             buffers += [source, *to]
         return _with_swiglu(executor, expert_decode.pass_kernel("swiglu_rows"), near, compared, buffers)
 
@@ -121,7 +125,7 @@ def decode(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Pa
             most = MOST // divisor if rows is None else rows
             most = min(most, _MOST_BYTES // (4 * side.weight_rows * divisor))
             shift = most - codes.codes.shape[0]
-            to = [Mapped((most, part.shape[1]), part.dtype, part.name) for part in codes]
+            to = [Mapped((most, part.shape[1]), part.dtype, "codes") for part in codes]
             for part, far in zip(codes, to, strict=True):
                 far.view()[shift:] = part.host()
             pairs = executor.array(near.pairs.host() + np.int32(shift * divisor), "pairs")
@@ -143,9 +147,24 @@ def decode(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Pa
     return [Part("far passes", passes), Part("far products", products), Part("far blobs", blobs)]
 
 
+def _grouped(case: ExpertCase) -> Check:
+    """Grouping on the host of more pairs than 16 bits count."""
+    stream, tokens = case.stream("many pairs"), -(-MANY_PAIRS // case.top)
+    ids = stream.below(case.experts, (tokens, case.top)).astype(np.int32)
+    found, flat = group(ids, case.experts), ids.reshape(-1)
+    due = np.array(sorted(range(flat.size), key=lambda pair: (int(flat[pair]), pair)))
+    right = (
+        np.array_equal(found.pairs, due)
+        and np.array_equal(found.pairs[found.slot], np.arange(flat.size))
+        and np.array_equal(found.source, due // case.top)
+        and np.array_equal(found.offsets, np.searchsorted(flat[due], np.arange(case.experts + 1)))
+    )
+    return holds("many pairs", right, f"{flat.size} pairs are not grouped by expert", {"pairs": flat.size})
+
+
 def _last(x: Buffer, rows: int) -> Mapped:
     """The values of a buffer as the last of so many rows, or of as many as an address space holds."""
-    far = Mapped((min(rows, _MOST_BYTES // (4 * x.shape[1])), *x.shape[1:]), x.dtype, f"far {x.name}")
+    far = Mapped((min(rows, _MOST_BYTES // (4 * x.shape[1])), *x.shape[1:]), x.dtype, "values")
     far.view()[-x.shape[0] :] = x.host()
     return far
 
@@ -169,7 +188,7 @@ def _later(executor: LanesExecutor, tiles: Buffer, by: int) -> Buffer:
 
 def _late(executor: LanesExecutor, kernel: Kernel, args: Sequence[Any], items: int, own: int) -> None:
     """Launch the last blocks of a pass, whose warps take an item each, so that the last `own` items run."""
-    executor.launch(kernel, (-(-items // _WARPS), 1, 1), args, first=(items - own) // _WARPS)
+    executor.launch_end(kernel, (-(-items // _WARPS), 1, 1), args, (items - own) // _WARPS)
 
 
 def _with_swiglu(

@@ -87,11 +87,11 @@ def _packed(case: Case, path: Path, executor: LanesExecutor, listed: bool) -> Ch
         args = (source, steps, far_table, *(target for _, target in targets), lost)
         tail = (sizes.rows, sizes.heads, 0, sizes.page_size)
         grid = -(-sizes.rows // _ROWS)
-        executor.launch(
+        executor.launch_end(
             kv_pack.kernel(f"kv_pack_{form}"),
             (grid, 1, 1),
             (*args, *map(np.int32, tail)),
-            first=sizes.start * sizes.heads // _ROWS,
+            sizes.start * sizes.heads // _ROWS,
         )
         pairs += [(plane, target.view()[shift:], getattr(near, plane)) for plane, target in targets]
         buffers += [source, *(target for _, target in targets)]
@@ -121,5 +121,5 @@ def _rotated(case: Case, executor: LanesExecutor) -> Check:
     source.view()[-len(x) :] = x
     grid = -(-_ROTATED // _ROWS)
     first = (_ROTATED - len(x)) // _ROWS
-    executor.launch(kv_pack.kernel("hadamard_256"), (grid, 1, 1), (source, out, np.int32(_ROTATED)), first=first)
+    executor.launch_end(kv_pack.kernel("hadamard_256"), (grid, 1, 1), (source, out, np.int32(_ROTATED)), first)
     return same("far rotation", [("rows", out.view()[-len(x) :], near)], [source, out])

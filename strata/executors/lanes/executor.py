@@ -123,18 +123,28 @@ class LanesExecutor:
         return buffer
 
     def launch(
+        self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
+    ) -> Witness:
+        """Run the kernel to its end. Raises LaunchError when a lane breaks a rule, or when buffers are reached through
+        addresses in memory and the flavor is `sanitize`, which moves buffers."""
+        return self._launch(kernel, grid, args, reached, 0)
+
+    def launch_end(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], first: int) -> Witness:
+        """Run the end of a grid whose whole would take days. first: the block to begin with, of all blocks in the
+        order in which x counts fastest, which they keep whatever the seed.
+
+        Raises LaunchError as `launch` does, and in the flavor `sanitize`, which runs whole grids.
+        """
+        return self._launch(kernel, grid, args, (), first)
+
+    def _launch(
         self,
         kernel: Kernel,
         grid: tuple[int, int, int],
         args: Sequence[Argument],
-        reached: Sequence[Buffer] = (),
-        first: int = 0,
+        reached: Sequence[Buffer],
+        first: int,
     ) -> Witness:
-        """Run the kernel to its end. first: the block to begin with, of all blocks in the order in which x counts
-        fastest, so that the end of a grid runs whose whole takes days; the blocks then keep their order.
-
-        Raises LaunchError when a lane breaks a rule, or when the flavor is `sanitize`, which moves buffers and runs
-        whole grids, and buffers are reached through addresses in memory or `first` is not 0."""
         if any(not 1 <= n <= most for n, most in zip(grid, _MOST_BLOCKS, strict=True)):
             raise LaunchError(f"{kernel.label}: grid {grid}, expected 1 to {_MOST_BLOCKS} blocks")
         if not 1 <= kernel.block <= _MOST_THREADS or kernel.shared_bytes < 0:

@@ -327,7 +327,7 @@ def _memory() -> Iterator[Mutant]:
     yield _fault(
         "schedule-ignored",
         EXECUTOR,
-        "seed=0 if self.seed is None else (self.seed * 2 + 1)",
+        "seed=0 if self.seed is None or first else (self.seed * 2 + 1)",
         "seed=0",
         "Every schedule is the first one.",
         "lanes/test_schedules",

@@ -50,8 +50,6 @@ def _fragment(name: str, old: str, new: str, why: str, path: str, *recipes: str)
 
 #: Block scales and sums of down that are infinite, which no recipe draws.
 INFINITE = ("tests/strata/kernels/test_expert_infinities.py",)
-#: Rows that lie beyond 32 bits, which no case has.
-_OFFSETS = ("tests/strata/kernels/test_expert_offsets.py",)
 
 _FUSED = (
     _fault(
@@ -314,26 +312,26 @@ _FUSED = (
             ),
         ),
     ),
-    _tested(
+    _fault(
         "out-offset-in-32-bits",
         "static_cast<u64>(static_cast<u32>(pairs.ld(column))) * static_cast<u32>(n);",
         "static_cast<i32>(static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n));",
         "The offset of an output row is kept in 32 bits: from 2^31 values on rows are written elsewhere.",
-        _OFFSETS,
+        "experts_far",
     ),
-    _tested(
+    _fault(
         "out-offset-unsigned",
         "static_cast<u64>(static_cast<u32>(pairs.ld(column))) * static_cast<u32>(n);",
         "static_cast<u32>(pairs.ld(column)) * static_cast<u32>(n);",
         "The offset of an output row is kept in 32 bits without a sign: from 2^32 values on rows fall among the first.",
-        _OFFSETS,
+        "experts_far",
     ),
-    _tested(
+    _fault(
         "unit-offset-in-32-bits",
         "const u8* piece = here + static_cast<u64>(from[i]) * 16;",
         "const u8* piece = here + static_cast<u32>(from[i] * 16);",
         "The offset of a row of activations is kept in 32 bits: rows far behind are taken from the first ones.",
-        _OFFSETS,
+        "experts_far",
     ),
     _fault(
         "stage-before-last-free",
