@@ -27,8 +27,11 @@ class Edition:
 #: In order of their numbers, which are 1, 2, ...
 EDITIONS = (
     Edition(1, "The plans of the first records, with cases for every recipe, page size, group and work shape."),
-    Edition(2, "Sizes on both sides of the kernels' constants, addresses and counts beyond 16 and 32 bits, and recipes that sweep "
-        "each scale over its whole range."),
+    Edition(
+        2,
+        "Sizes on both sides of the kernels' constants, addresses and counts beyond 16 and 32 bits, and recipes that "
+        "sweep each scale over its whole range.",
+    ),
 )
 NEWEST = EDITIONS[-1].number
 

@@ -1,8 +1,8 @@
 """The words that compilers are really given, looked at without one: a path's bits are defined under its flags alone.
 
-NVRTC and the C++ compiler are stand-ins that keep what they are handed and compile nothing. What must be among the words
-is said here once more, from the law and not from the code: a flag that is dropped, doubled with another value, or kept
-in a table that nobody hands on, is told.
+NVRTC and the C++ compiler are stand-ins that keep what they are handed and compile nothing. What must be among the
+words is said here once more, from the law and not from the code: a flag that is dropped, doubled with another value, or
+kept in a table that nobody hands on, is told.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def values(words: Sequence[str]) -> dict[str, list[str]]:
 def wanting(words: Sequence[str], due: Mapping[str, str], also: Sequence[str] = ()) -> str:
     """What the words lack, or have besides with another value; `ALL` when nothing."""
     has = values(words)
-    wrong = [f"{name} is {has.get(name, 'not there')}" for name, value in due.items() if set(has.get(name, ())) != {value}]
+    wrong = [
+        f"{name} is {has.get(name, 'not there')}" for name, value in due.items() if set(has.get(name, ())) != {value}
+    ]
     wrong += [f"{word} is not there" for word in also if word not in words]
     wrong += [f"{word} is there" for word in words if any(part in word for part in FORBIDDEN)]
     return "; ".join(wrong) or ALL

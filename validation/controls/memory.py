@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import StrataError
-from strata.memory import carve, cache_size, chunks, pieces, prompt_plan, tail
+from strata.memory import cache_size, carve, chunks, pieces, prompt_plan, tail
 from strata.memory.geometry import ExpertGeometry
 from strata.memory.slots import SLOT_ALIGN, Slots, sized_slots
 from validation.controls.control import Control
@@ -145,9 +145,11 @@ def _fits() -> Iterator[tuple[str, Any, Any]]:
         needed = carve.bytes_needed(chunk, ring, _Shape())
         place = carve.walk(carve.Walk(base), _Shape(), chunk, ring)
         yield f"{chunk}/{ring} at {base}", place.used + _Shape.slack <= needed, True
-        yield f"blocks of {chunk}/{ring}", [block.address % carve.ALIGN for block in place.blocks if block.nbytes], [
-            0 for block in place.blocks if block.nbytes
-        ]
+        yield (
+            f"blocks of {chunk}/{ring}",
+            [block.address % carve.ALIGN for block in place.blocks if block.nbytes],
+            [0 for block in place.blocks if block.nbytes],
+        )
 
 
 def _planned() -> Iterator[tuple[str, Any, Any]]:
@@ -163,9 +165,7 @@ def _planned() -> Iterator[tuple[str, Any, Any]]:
 def _counted() -> Iterator[tuple[str, Any, Any]]:
     """Slots of a cache: whole pieces of what is free, and whole slots of those."""
     for free, unit in product(range(0, 640, 7), (64, 100, 300)):
-        got = cache_size.cache_size(
-            free * _MIB // 64, max_blob=_MIB, rows=9, reserve_mib=1, granularity=unit * _KIB
-        )
+        got = cache_size.cache_size(free * _MIB // 64, max_blob=_MIB, rows=9, reserve_mib=1, granularity=unit * _KIB)
         room = free * _MIB // 64 - _MIB
         whole = max((m for m in range(0, room + 1, unit * _KIB)), default=0)
         yield f"{free} in {unit}", got.slots, max(n for n in range(10) if n * _MIB <= whole)

@@ -42,9 +42,7 @@ def blob(stream: Stream, kind: Weights, expert: int, gate_up: str, down: str, n:
     """uint8 [blob_bytes]: one expert. stream: that of the case's weights."""
     own = stream.child(expert)
     halves = [
-        _matrix(
-            own.child(name), kind, expert, form, rows * FORMATS[form].row_bytes(k) // FORMATS[form].nbytes, stacked
-        )
+        _matrix(own.child(name), kind, expert, form, rows * FORMATS[form].row_bytes(k) // FORMATS[form].nbytes, stacked)
         for name, form, rows, k, stacked in (("gate_up", gate_up, 2 * ff, n, True), ("down", down, n, ff, False))
     ]
     return np.concatenate(halves)
@@ -63,9 +61,7 @@ def _matrix(stream: Stream, kind: Weights, expert: int, form: str, count: int, s
     return data.reshape(-1)
 
 
-def _scales(
-    stream: Stream, kind: Weights, expert: int, form: str, count: int, stacked: bool = False
-) -> np.ndarray:
+def _scales(stream: Stream, kind: Weights, expert: int, form: str, count: int, stacked: bool = False) -> np.ndarray:
     """uint16 [count]: FP16 bits."""
     base = PLAIN.get(form, _OTHERS)
     mantissa = _MANTISSA + stream.child("mantissa").below(_MANTISSA, count)

@@ -47,7 +47,9 @@ def _blobs(kind: Weights, data: Inputs) -> Iterator[str]:
             continue
         if kind in (Weights.PLAIN,) and (sign.any() or not size.all()):
             yield f"positive scales, those of {form} are not"
-        if kind in (Weights.DECADES, Weights.EXTREMES, Weights.FAINT, Weights.LADDER) and (sign.all() or not sign.any()):
+        if kind in (Weights.DECADES, Weights.EXTREMES, Weights.FAINT, Weights.LADDER) and (
+            sign.all() or not sign.any()
+        ):
             yield f"scales of both signs, those of {form} have one"
         if kind is Weights.FAINT and ((size == 0).any() or (size >= 0x400).any()):
             yield f"subnormal scales, those of {form} hold others"

@@ -214,7 +214,8 @@ _LENDING = (
         "lending",
         _OUT,
         _OUT.replace(
-            "                return", "                self.cache.take(self.ledger, self.loan.first - 1)\n                return"
+            "                return",
+            "                self.cache.take(self.ledger, self.loan.first - 1)\n                return",
         ),
         "A second LEND gives the same answer, and takes a row more.",
         _TRACES,
@@ -224,7 +225,8 @@ _LENDING = (
         "lending",
         _OUT,
         _OUT.replace(
-            "                return", "                self.cache.take(self.ledger, self.loan.first - 1)\n                return"
+            "                return",
+            "                self.cache.take(self.ledger, self.loan.first - 1)\n                return",
         ),
         "The same, seen by the faults alone.",
         _FAULTED,
