@@ -29,8 +29,8 @@ EDITIONS = (
     Edition(1, "The plans of the first records, with cases for every recipe, page size, group and work shape."),
     Edition(
         2,
-        "Sizes on both sides of the kernels' constants, addresses and counts beyond 16 and 32 bits, and recipes that sweep "
-        "each scale over its whole range.",
+        "Sizes on both sides of the kernels' constants, addresses and counts beyond 16 and 32 bits, and recipes that "
+        "sweep each scale over its whole range.",
     ),
 )
 NEWEST = EDITIONS[-1].number

@@ -257,8 +257,8 @@ _ATTENTION = (
         "q_ladder",
         "q over the whole range of a float, a step a head, over a K of subnormal scales that rises and one near the "
         "largest that falls, V of small and of large scales: spreads of scores, and so rises of the maximum and "
-        "arguments of exp2, go from 2**-20 to 2**16 and, falling, from nothing to 2**120. A rescale or exponential cut "
-        "short near zero, a limit of scores and a finite stand-in for minus infinity show.",
+        "arguments of exp2, go from 2**-20 to 2**16 and, falling, from nothing to 2**120. A rescale or exponential "
+        "cut short near zero, a limit of scores and a finite stand-in for minus infinity show.",
         k=Plane(Kind.CLIMBING, levels=(-12, 12)),
         v=Plane(Kind.CLIMBING, levels=(-8, 10)),
         q=Query(aim=Aim.TURNS, ladders=((-12, 24), (-140, 100))),
@@ -266,9 +266,9 @@ _ATTENTION = (
     ),
     Recipe(
         "v_ladder",
-        "All cells weigh the same beside one, first or last, that outweighs each of them by 2**0.5 to 2**60 and has the "
-        "smallest V: hundreds of tiny weights decide the output. A weight that is flushed, left out of a sum or kept "
-        "from falling, a sum that a large rise of the maximum drops, and a low half of p that is lost show.",
+        "All cells weigh the same beside one, first or last, that outweighs each of them by 2**0.5 to 2**60 and has "
+        "the smallest V: hundreds of tiny weights decide the output. A weight that is flushed, left out of a sum or "
+        "kept from falling, a sum that a large rise of the maximum drops, and a low half of p that is lost show.",
         k=Plane(Kind.SHINING),
         v=Plane(Kind.LADDER, low=-4, high=6),
         q=Query(aim=Aim.CLIMB, ladders=((-5, 2), (-5, 2))),
@@ -276,9 +276,10 @@ _ATTENTION = (
     ),
     Recipe(
         "k_ladder",
-        "K grows by 2 or 4 powers of two every 32 dims, up to 2**14, and q falls as fast, so that all dims count alike: "
-        "elements of q go down to 2**-28 of their head's largest, where the low half of the split is subnormal, then "
-        "gone, and the high one subnormal. The unit of V falls and rises by 2**24 from chunk to chunk.",
+        "K grows by 2 or 4 powers of two every 32 dims, up to 2**14, and q falls as fast, so that all dims count "
+        "alike: elements of q go down to 2**-28 of their head's largest, where the low half of the split is "
+        "subnormal, then gone, and the high one subnormal. The unit of V falls and rises by 2**24 from chunk to "
+        "chunk.",
         k=Plane(Kind.BELL, slopes=(2, 4)),
         v=Plane(Kind.STAIRS, low=-12, high=12),
         q=Query(ladders=((-8, 4), (-14, -4))),

@@ -142,6 +142,21 @@ SYNTHETIC = tuple(recipe.name for recipe in of_operation("prompt_attention") if 
 RAGGED = replace(SMALL, context=71)
 EDGES = replace(SMALL, recipe="width_edges", queries=60)
 
+
+def _of(recipe: str) -> Case:
+    return replace(SMALL, recipe=recipe, context=211) if recipe == "sunken_ladder" else replace(SMALL, recipe=recipe)
+
+
+def _plane(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Edit:
+    """FP16 K or V changed where it is no poison."""
+
+    def edit(inputs: Inputs) -> dict[str, np.ndarray]:
+        plane = getattr(inputs.pool, name)
+        return {name: np.where(np.isnan(plane), plane, change(plane))}
+
+    return edit
+
+
 #: name, case, mode, edit (None: the data as they are made), verdict.
 SOFT: tuple[tuple[str, Case, str, Edit | None, str], ...] = (
     *((f"{mode} as made", SMALL, mode, None, "EXACT") for mode in ("q4_0", "k8v4", "fp16")),
@@ -180,6 +195,13 @@ SOFT: tuple[tuple[str, Case, str, Edit | None, str], ...] = (
     ("q all positive", SMALL, "q4_0", _at("q", ..., np.abs), "VOID"),
     ("q small", SMALL, "q4_0", _at("q", ..., lambda q: q / 64), "VOID"),
     ("no loud head", replace(SMALL, recipe="outlier_head"), "q4_0", _at("q", ..., lambda q: q.clip(-2, 2)), "VOID"),
+    ("q off its ladder", _of("q_ladder"), "q4_0", _at("q", (-1, -1), lambda q: q / 64), "VOID"),
+    ("q against a slope of K", _of("k_ladder"), "int8", _at("q", ..., lambda q: q[..., ::-1]), "VOID"),
+    ("scores of a ladder that all rise", _of("q_ladder"), "fp16", _at("q", ..., np.abs), "VOID"),
+    ("a K ladder without steps", _of("k_ladder"), "fp16", _plane("k", lambda k: np.sign(k)), "VOID"),
+    ("a V ladder on one level", _of("v_ladder"), "fp16", _plane("v", lambda v: np.sign(v)), "VOID"),
+    ("a K ladder where no cell is alone", _of("v_ladder"), "fp16", _plane("k", lambda k: k.clip(-1, 1)), "VOID"),
+    ("a sunken ladder on one level", _of("sunken_ladder"), "fp16", _plane("k", lambda k: k.clip(-1, 1)), "VOID"),
     ("queries all alike", SMALL, "q4_0", _at("q", ..., lambda q: q[:1, :1].repeat(8, 1).repeat(3, 0)), "VOID"),
 )
 

@@ -1,8 +1,8 @@
 """The words that compilers are really given, looked at without one: a path's bits are defined under its flags alone.
 
-NVRTC and the C++ compiler are stand-ins that keep what they are handed and compile nothing. What must be among the words
-is said here once more, from the law and not from the code: a flag that is dropped, doubled with another value, or kept
-in a table that nobody hands on, is told.
+NVRTC and the C++ compiler are stand-ins that keep what they are handed and compile nothing. What must be among the
+words is said here once more, from the law and not from the code: a flag that is dropped, doubled with another value, or
+kept in a table that nobody hands on, is told.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ _LEVELS = 5
 _ZERO = 7
 #: Exponents between which ladders step from the first token to the last; of a gate, which is taken with both signs; and
 #: from one rank to the next, up for rows and down for weights.
-_SPREADS, _SIZES, _GATES, _RANK = (-140, 120), (-140, 60), (-140, 8), 8
+_SPREADS, _SIZES, _GATES, _RANK = (-140, 120), (-140, 60), (-140, 14), 8
+_CLOSER, _SHARED = (-24, 9), 100
 #: One token in so many has no shared expert's share, its gate being far below zero.
 _SHUT = 4
 
@@ -50,10 +51,15 @@ def logits(case: ExpertCase) -> np.ndarray:
         bits[broken] = _BROKEN[stream.child("what").below(len(_BROKEN), shape)][broken]
         x = bits.view(np.float32)
     elif kind == "ladder":
-        spread = ladder(_SPREADS, case.tokens)[:, None]
+        spread = _closer(_SPREADS, case.tokens)[:, None]
         x = np.ldexp(stream.child("bell").normals(shape), spread)
         x[1::2] = -np.abs(x[1::2]) - np.ldexp(np.float32(8), spread[1::2])
     return np.ascontiguousarray(x)
+
+
+def _closer(ends: tuple[int, int], count: int) -> np.ndarray:
+    """int32 [count]: a ladder, and for two of four numbers another one between the exponents at which most happens."""
+    return np.where(np.arange(count) % 4 < 2, ladder(_CLOSER, count), ladder(ends, count)).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +94,13 @@ def sums(case: ExpertCase) -> Sums:
     shared = stream.child("shared").normals((case.tokens, case.n), 2)
     gate = stream.child("gate").normals(case.tokens, 4)
     if kind == "ladder":
-        steps, size = _RANK * np.arange(case.top, dtype=np.int32)[:, None], ladder(_SIZES, case.tokens)[:, None]
+        steps, size = _RANK * np.arange(case.top, dtype=np.int32)[:, None], ladder(_SIZES, case.tokens)[::-1, None]
+        negative = np.arange(case.tokens) % 2 == 1
         rows = np.ldexp(stream.child("rows").normals(shape), np.minimum(size[..., None] + steps, _SPREADS[1]))
         weights = np.ldexp(weights, -steps[:, 0])
-        shared = np.ldexp(shared, size)
-        own = ladder(_GATES, case.tokens)
-        gate = np.ldexp(np.where(np.arange(case.tokens) % 2, np.float32(-1), np.float32(1)), own[::-1])
+        # Behind a gate that is all but shut the shared expert is so large that it counts.
+        shared = np.ldexp(shared, np.minimum(size + _SHARED * negative[:, None], _SPREADS[1]))
+        gate = np.ldexp(np.where(negative, np.float32(-1), np.float32(1)), _closer(_GATES, case.tokens))
         return Sums(rows, weights, shared, gate)
     gate[::_SHUT] = np.float32(-200)
     if kind == "broken":

@@ -76,17 +76,17 @@ _ROWS = (
     # Both sweep scales over the whole range of a float, token by token: every intermediate crosses each threshold.
     AroundRecipe(
         "router_ladder",
-        "The spread of a token's logits from 2**-140 to 2**120, every second token's far below zero: the exponent of a "
-        "share goes from nothing over the subnormals to far beyond the last that is not zero. An exponential cut short "
-        "near zero, a limit of logits and a finite stand-in for minus infinity show.",
+        "The spread of a token's logits from 2**-140 to 2**120, closer from 2**-24 to 2**8, every second token's far "
+        "below zero: the exponent of a share goes from nothing over the subnormals to far beyond the last that is not "
+        "zero. An exponential cut short near zero, a limit of logits and a finite stand-in for minus infinity show.",
         "router",
         edition=2,
     ),
     AroundRecipe(
         "combine_ladder",
-        "Rows from 2**-140 to 2**60, weights that fall by 2**8 from rank to rank over rows that rise as fast, and gates "
-        "of both signs from 2**-140 to 2**8: tiny weights and rows count, products are subnormal, and the sigmoid goes "
-        "from a half over all its thresholds to 0 and 1.",
+        "Rows from 2**-140 to 2**60, weights that fall by 2**8 from rank to rank over rows that rise as fast, and "
+        "gates of both signs from 2**-140 to 2**14: tiny weights and rows count, products are subnormal, and the "
+        "sigmoid goes from a half over all its thresholds to 0 and 1.",
         "combine",
         edition=2,
     ),

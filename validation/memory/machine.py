@@ -52,8 +52,8 @@ boundaries: Counter[tuple[str, int, int, int]] = Counter()
 #: this is about a third of what 10,000 steps do.
 FLOORS = {
     "LEND": 25,
-    "LEND while one is out": 8,
-    "LEND of what others need": 4,
+    "LEND while one is out": 10,
+    "LEND of what others need": 12,
     "RECLAIM": 20,
     "prompt": 5,
     "loan": 4,

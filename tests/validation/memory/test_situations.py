@@ -108,9 +108,25 @@ def a_prompt_below_a_loan(state: Traces) -> None:
     state.reclaim()
 
 
+def a_loan_is_refused_and_asked_for_again(state: Traces) -> None:
+    """Refused LENDs take no row, whatever they are refused for; a second one answers as the first and takes no more."""
+    state.lend(mib=1 << 20)
+    state.lend(mib=1, least=state.model.slots + 1)
+    state.all_is_well()
+    state.lend(mib=1, absent=range(ROWS))
+    state.all_is_well()
+    state.lend(mib=1)
+    state.all_is_well()
+    for mib in (1, 2, 1 << 20):
+        state.lend(mib=mib)
+        state.all_is_well()
+    state.reclaim()
+
+
 @pytest.mark.parametrize(
     "situation",
     [
+        a_loan_is_refused_and_asked_for_again,
         empty_slots_are_borrowed,
         a_slot_is_in_flight,
         a_swap_lands_after_somebody_else_waited,

@@ -97,8 +97,8 @@ _FAULTS = (
         "combine-sigmoid-linear-near-zero",
         COMBINE,
         _SIGMOID,
-        "if (x < 0x1p-6f && x > -0x1p-6f) return __fmaf_rn(x, 0.25f, 0.5f);\n  " + _SIGMOID,
-        "The sigmoid of what is nearer to zero than 2^-6 is 1/2 + x/4.",
+        "if (x < 0x1p-4f && x > -0x1p-4f) return __fmaf_rn(x, 0.25f, 0.5f);\n  " + _SIGMOID,
+        "The sigmoid of what is nearer to zero than 2^-4 is 1/2 + x/4.",
         *_COMBINE,
     ),
     Mutant(
