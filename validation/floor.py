@@ -9,7 +9,6 @@ says why something went, which stays in the file.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -18,7 +17,7 @@ from typing import Any
 
 from strata.executors.base import StrataError
 from strata.kernels.paths import PATHS
-from validation import kinds, laws, ledger, profiles
+from validation import kinds, laws, ledger, profiles, whole_file
 from validation.ledger import Ledger
 from validation.soak_plan import cycle
 
@@ -171,12 +170,7 @@ def text(floor: Floor) -> str:
 def save(floor: Floor, file: FilePath | None = None) -> None:
     """Replace the file. Raises StrataError when it cannot be written."""
     file = FILE if file is None else file
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        draft.write_text(text(floor), encoding="utf-8")
-        os.replace(draft, file)
-    except OSError as error:
-        raise StrataError(f"cannot write {str(file)!r}: {error.strerror}") from error
+    whole_file.write(file, text(floor))
 
 
 def updated(held: Floor, now: Sections, reason: str, date: str) -> Floor:

@@ -133,7 +133,7 @@ def test_a_link_stays_one_and_a_device_is_written(tmp_path: Path) -> None:
 
 #: What else writes a file: copies of the sources in a directory that goes with the process.
 OF_THEIR_OWN = {"whole_file.py", "mutants/mutant.py", "captured/gguf_model.py"}
-_WRITERS = {"write_text", "write_bytes", "save", "savez", "savez_compressed", "dump"}
+_WRITERS = {"write_text", "write_bytes", "np.save", "json.dump("}
 
 
 def _writes(call: ast.Call) -> bool:
@@ -144,13 +144,16 @@ def _writes(call: ast.Call) -> bool:
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     if name in ("save", "savez", "savez_compressed", "dump"):
         return isinstance(owner, ast.Name) and owner.id in ("np", "json")
-    return name in _WRITERS
+    return name in ("write_text", "write_bytes")
 
 
 def test_every_file_that_is_kept_is_written_so() -> None:
     found = set()
     for file in (ROOT / "validation").rglob("*.py"):
-        tree = ast.parse(file.read_text())
+        text = file.read_text()
+        if not any(name in text for name in ("open", *_WRITERS)):
+            continue
+        tree = ast.parse(text)
         streams = {  # `np.savez` into the file that `replacing` opened
             id(call)
             for block in ast.walk(tree)
