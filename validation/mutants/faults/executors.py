@@ -239,8 +239,8 @@ def _failures() -> Iterator[Mutant]:
     yield _fault(
         "full-disk-is-a-crash",
         CACHE,
-        "    except OSError as error:\n        why = _foreign(final)\n",
-        "    except FileExistsError as error:\n        why = _foreign(final)\n",
+        "        except OSError as error:\n            why = _foreign(final)\n",
+        "        except FileExistsError as error:\n            why = _foreign(final)\n",
         "A full disk under the cache is a crash.",
         "test_cache",
     )
