@@ -53,7 +53,7 @@ class Output:
     """A text stream of this process; `end`: why nothing can be written to it any more. After that every write raises
     it."""
 
-    def __init__(self, stream: Any, name: str) -> None:
+    def __init__(self, stream: Any, name: str = "standard output") -> None:
         self._stream = stream
         self._name = name
         self.end: Unread | Unwritten | None = None
