@@ -20,7 +20,7 @@ from validation.controls import (
     kernels,
     local_bounds,
     memory,
-    memory_sizes,
+    memory_loans,
     runs,
     values,
 )
@@ -49,7 +49,7 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "wrong expert kernels": experts.negative,
     "healthy routers and sums": around.positive,
     "wrong routers and sums": around.negative,
-    "sizes of memory": memory_sizes.sizes,
+    "loans of memory": memory_loans.loans,
     "kernels that keep their inputs": changed_inputs.unchanging,
     "kernels that change their inputs": changed_inputs.changing,
     "flags of compilation": flags.compilation,
