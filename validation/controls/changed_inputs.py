@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.base import Executor, Kernel
+from strata.executors.base import Executor, Kernel, StrataError
 from strata.kernels.combine import Combined
 from strata.kernels.kv_pack import Packed
 from strata.kernels.paths import PATHS, Path
@@ -93,11 +93,12 @@ class OverwritingLast(Meddler):
 
 
 def overwritten(executor: Executor, given: np.ndarray) -> None:
-    """A launch that changes the last byte of its input."""
-    buffer = executor.array(given, "given")
+    """A launch that changes the last byte of its input, of an odd number of bytes."""
+    octets = np.ascontiguousarray(given).reshape(-1).view(np.uint8)[:-1]
+    buffer = executor.array(octets, "given")
     executor.launch(Kernel(stand_in.ENTRY, stand_in.ENTRY, stand_in.BLOCK), (1, 1, 1), [buffer])
-    other = np.ascontiguousarray(given).copy()
-    other.reshape(-1).view(np.uint8)[-1] ^= 1
+    other = octets.copy()
+    other[-1] ^= 1
     buffer.write(other)
 
 
@@ -216,22 +217,37 @@ def _timed() -> str:
 
 
 def _same_result() -> str:
-    """Every run gives the same array again, and the second writes another bit into it."""
+    """Every run gives the same array again, and the second writes another bit into it. One query has one order."""
     plain, kept = stand_in.kernel(), []
 
     def run(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
         made = plain.run(executor, path, inputs)
         kept.append(made)
         if len(kept) > 1:
-            kept[0].out[...] = made.out
             kept[0].out.view(np.uint32)[-1, -1, -1] ^= 1
         return kept[0]
 
     operations = stand_in.healthy(prompt_attention=replace(plain, run=run))
+    case, path = replace(_CASE, queries=1), PATHS[OPERATIONS["prompt_attention"][0]]
+    found = runner.answered(lambda: attention_case.run(case, path, LANES, Settings(), Memo(), operations))
+    return said(found, "repeat")
+
+
+def _after_a_failure() -> str:
+    """A run that changes its inputs and fails, and a healthy one on the same data: what it is given is whole."""
+    plain, memo = stand_in.kernel(), Memo()
+
+    def fails(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
+        Meddler().act(executor, inputs.q)
+        raise StrataError("control")
+
     path = PATHS[OPERATIONS["prompt_attention"][0]]
-    return said(
-        runner.answered(lambda: attention_case.run(_CASE, path, LANES, Settings(), Memo(), operations)), "repeat"
-    )
+    answers = []
+    for run in (fails, plain.run):
+        operations = stand_in.healthy(prompt_attention=replace(plain, run=run))
+        found = runner.answered(partial(attention_case.run, _CASE, path, LANES, Settings(), memo, operations))
+        answers.append(said(found, "run"))
+    return ", then ".join(answers)
 
 
 def changing() -> Iterator[Control]:
@@ -249,6 +265,8 @@ def changing() -> Iterator[Control]:
             yield Control(f"inputs/{operation}: {name}", partial(_asked, operation, make, check), f"EXCEEDS by {check}")
     yield Control("inputs/timed launches change their input", _timed, "EXCEEDS by inputs")
     yield Control("inputs/a result that a later run writes over", _same_result, "EXCEEDS by repeat")
+    due = "NOT_RUN by run, then WITHIN_BOUND: nothing"
+    yield Control("inputs/a failure keeps its changes to itself", _after_a_failure, due)
 
 
 def _unchanged(operation: str) -> str:
