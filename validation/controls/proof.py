@@ -49,11 +49,11 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "wrong expert kernels": experts.negative,
     "healthy routers and sums": around.positive,
     "wrong routers and sums": around.negative,
-    "arithmetic of memory": memory.arithmetic,
     "loans of memory": memory_loans.loans,
     "kernels that keep their inputs": changed_inputs.unchanging,
     "kernels that change their inputs": changed_inputs.changing,
     "flags of compilation": flags.compilation,
+    "arithmetic of lent memory": memory.arithmetic,
     "whole runs": runs.run_level,
 }
 
