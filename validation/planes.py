@@ -131,7 +131,7 @@ def sizes(plane: Plane, cells: int, heads: int) -> np.ndarray:
     """float32, powers of two that go with [cells, kv, 256]: of levels, slopes and the place of a cell."""
     exponents = np.resize(plane.levels or (0,), heads)[:, None] + slope(plane, heads)
     exponents = exponents + along(plane, cells, heads)[..., None]
-    return np.ldexp(np.float32(1), exponents.astype(np.int32))
+    return np.asarray(np.ldexp(np.float32(1), exponents.astype(np.int32)))
 
 
 def _floats(stream: Stream, plane: Plane, cells: int, heads: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Recipes that sweep a scale reach the regimes that they are for: what crosses which threshold, counted from the data."""
+"""Recipes that sweep a scale reach the regimes that they are for: what crosses which threshold, counted from data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strata.kernels.paths import MODES
 from strata.kernels.pool import HEAD_DIM
 from validation.cases import Case
 from validation.controls import data
-from validation.controls.control import answer
+from validation.controls.control import Control, answer
 from validation.experts import around, blobs
 from validation.experts.case import ExpertCase
 from validation.experts.inputs import build as build_experts
@@ -45,7 +45,8 @@ def test_rises_of_the_maximum_go_through_every_power_of_two(mode: str) -> None:
     rises = octaves(np.diff(highest[:, 0], axis=-1))
     assert rises >= set(range(-18, 13))
     falling = octaves(-scores[:, 1])
-    assert min(falling) < -100 and max(falling) > 110
+    assert min(falling) < -100
+    assert max(falling) > 110
     assert float(scores[:, 1].max(axis=-1).min()) < -1e30
 
 
@@ -56,7 +57,8 @@ def test_hundreds_of_cells_weigh_next_to_nothing_beside_one(mode: str) -> None:
     for head, alone in ((0, 0), (1, -1)):
         top = scores[:, head, :, alone]
         gaps = np.sort((top - np.median(scores[:, head], axis=-1)).ravel())
-        assert gaps[0] < 1 and gaps[-1] > 40
+        assert gaps[0] < 1
+        assert gaps[-1] > 40
         assert np.diff(gaps[(gaps > 1) & (gaps < 20)]).max() < 4
 
 
@@ -80,7 +82,8 @@ def test_halves_of_q_are_subnormal_and_vanish(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_sunken_scores_lie_below_finite_stand_ins_for_minus_infinity(mode: str) -> None:
     inputs, scores = made("sunken_ladder", mode)
-    assert scores.max() < 0 and scores[:, 0].min() < -1e4 < -30 < scores[:, 0].max()
+    assert scores.max() < 0
+    assert scores[:, 0].min() < -1e4 < -30 < scores[:, 0].max()
     largest = np.frexp(np.abs(inputs.q).max(axis=-1))[1].reshape(QUERIES, 2, -1, 1)
     raw = np.ldexp(scores * 16 / LOG2E, 14 - largest)
     assert raw[:, 1].max() < -1e9
@@ -90,13 +93,18 @@ def test_logits_sums_and_gates_go_through_every_threshold() -> None:
     logits = around.logits(ExpertCase("router_ladder", 1, LADDER_ROWS, 70, 10))
     spread = np.ptp(logits.astype(np.float64), axis=1)
     assert np.isfinite(logits).all()
-    assert all({k, k + 1, k + 2} & octaves(spread) for k in range(-20, 8)) and max(octaves(spread)) > 110
-    assert min(octaves(spread)) <= -126 and logits.max(axis=1).min() < -1e34
+    assert all({k, k + 1, k + 2} & octaves(spread) for k in range(-20, 8))
+    assert max(octaves(spread)) > 110
+    assert min(octaves(spread)) <= -126
+    assert logits.max(axis=1).min() < -1e34
     sums = around.sums(ExpertCase("combine_ladder", 1, LADDER_ROWS, 64, 10, 256))
-    assert sums.gate is not None and np.isfinite(sums.rows).all()
-    assert (sums.gate > 88).any() and (sums.gate < -88).any()
+    assert sums.gate is not None
+    assert np.isfinite(sums.rows).all()
+    assert (sums.gate > 88).any()
+    assert (sums.gate < -88).any()
     assert {sign for gate in sums.gate[np.abs(sums.gate) < 2.0**-12] for sign in (np.sign(gate),)} == {-1, 1}
-    assert (np.abs(sums.rows[sums.rows != 0]) < 2.0**-126).any() and sums.weights.min() < 2.0**-60
+    assert (np.abs(sums.rows[sums.rows != 0]) < 2.0**-126).any()
+    assert sums.weights.min() < 2.0**-60
 
 
 def test_gates_of_experts_go_through_every_way_of_the_activation() -> None:
@@ -110,13 +118,15 @@ def test_gates_of_experts_go_through_every_way_of_the_activation() -> None:
         )
         gates.append(decoded @ inputs.x[token].astype(np.float64))
     seen = octaves(np.abs(np.concatenate(gates)))
-    assert seen >= set(range(-30, 10)) and min(seen) < -126 and max(seen) > 40
+    assert seen >= set(range(-30, 10))
+    assert min(seen) < -126
+    assert max(seen) > 40
     inside = np.abs(np.concatenate(gates))
     assert ((inside > 80) & (inside < 90)).any()
     assert blobs.LADDER == (-24, 15)
 
 
 @pytest.mark.parametrize("control", [c for c in data.soft() if "ladder" in c.name], ids=lambda c: c.name)
-def test_soft_ladders_are_void(control: data.Control) -> None:
+def test_soft_ladders_are_void(control: Control) -> None:
     got = answer(control)
     assert got.right, got.line()

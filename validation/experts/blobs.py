@@ -76,7 +76,7 @@ def _scales(stream: Stream, kind: Weights, expert: int, form: str, count: int, s
     if kind is Weights.FAINT:
         return (1 + stream.child("faint").below(_LARGEST_SUBNORMAL, count)).astype(np.uint16) ^ sign
     if kind is Weights.LADDER:
-        return _halves(mantissa, _ladder(count, stacked)) ^ sign
+        return np.asarray(_halves(mantissa, _ladder(count, stacked)) ^ sign)
     low, high = _DECADES
     exponent = base + low + expert % _SHIFTS + stream.child("exponent").below(high - low + 1, count)
     flip = np.uint16((expert // _SHIFTS % 2) << 15)

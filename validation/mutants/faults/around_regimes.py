@@ -126,22 +126,6 @@ _FAULTS = (
         *_FUSED,
     ),
     Mutant(
-        "swiglu-shut-at-minus-85",
-        SWIGLU,
-        _SWIGLU,
-        "if (gate < -85.0f) return 0.0f;\n  " + _SWIGLU,
-        "A gate below -85 is shut, although its product with a large up is not zero.",
-        *_FUSED,
-    ),
-    Mutant(
-        "usual-gate-too-wide",
-        SWIGLU,
-        "low = 0x35800000u, high = 0x42a00000u;   // 2^-20, 80",
-        "low = 0x35800000u, high = 0x42b40000u;   // 2^-20, 90",
-        "Gates between 80 and 90 take the way without cases, where the exponential is no float.",
-        *_FUSED,
-    ),
-    Mutant(
         "activation-scales-flushed-early",
         ACTIVATION,
         "if (float_to_bits(inverse) >= kInfinityBits) return {0.0f, 0.0f, true};   // amax 0 too",
