@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strata.shown import printable, shown, shown_throughout
-from tests.strata.hostile import OBEYED, SENT, obeyed, texts
+from tests.strata.hostile import SENT, obeyed, texts
 
 JSON = st.recursive(st.text(max_size=5), lambda of: st.lists(of, max_size=3) | st.dictionaries(st.text(max_size=3), of))
 
@@ -20,7 +20,7 @@ def test_nothing_in_it_is_obeyed(text: str) -> None:
     assert printable(shown(text)) == shown(text)
 
 
-@given(st.text(st.characters(exclude_categories=(*sorted(OBEYED), "Zs"))))
+@given(st.text(st.characters(exclude_categories=("C", "Z"))))
 @example("REFUSED bits: row 3, 1.5 x 2^-3 \u00e9 \u05d0 \u6f22")
 def test_what_prints_stays(text: str) -> None:
     assert shown(text) == printable(text) == text

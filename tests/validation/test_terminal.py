@@ -19,12 +19,12 @@ from validation.report.progress import Reporter
 from validation.terminal import Terminal
 
 
-def said(*what: object, **how: object) -> str:
+def said(*what: object) -> str:
     """What a plain console writes of these, printed one by one."""
     stream = io.StringIO()
     terminal = Terminal(file=stream, width=300)
     for one in what:
-        terminal.print(one, **how)
+        terminal.print(one)
     return stream.getvalue()
 
 
@@ -47,7 +47,7 @@ def test_no_text_is_markup(text: str) -> None:
 def test_colours_of_its_own_are_sent_and_others_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = io.StringIO()
-    with redirect_stdout(Output(stream)):  # type: ignore[type-var]
+    with redirect_stdout(Output(stream)):
         Terminal(force_terminal=True, color_system="standard", width=80).print("a\x1b[2J", style="red")
         print("b\x1b[31m")
     assert stream.getvalue() == "\x1b[31ma\\u001b[2J\x1b[0m\nb\\u001b[31m\n"
