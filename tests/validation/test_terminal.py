@@ -47,7 +47,7 @@ def test_no_text_is_markup(text: str) -> None:
 def test_colours_of_its_own_are_sent_and_others_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = io.StringIO()
-    with redirect_stdout(Output(stream)):
+    with redirect_stdout(Output(stream, "standard output")):
         Terminal(force_terminal=True, color_system="standard", width=80).print("a\x1b[2J", style="red")
         print("b\x1b[31m")
     assert stream.getvalue() == "\x1b[31ma\\u001b[2J\x1b[0m\nb\\u001b[31m\n"
