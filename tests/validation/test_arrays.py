@@ -21,7 +21,7 @@ from validation import captured_case, fuzz_attention, fuzz_expert_draws, fuzz_ex
 from validation.arrays import frozen, rebuilt
 from validation.attention_case import Memo
 from validation.captured import archive
-from validation.controls import kernels
+from validation.controls import kernels, local_bounds
 from validation.experts import golden
 from validation.experts.case import ExpertCase
 from validation.memory import prompt_world
@@ -38,6 +38,7 @@ CACHED: dict[str, Callable[[], Any]] = {
     "validation.captured_case.load": lambda: captured_case.load(FilePath("a capture of a test")),
     "validation.controls.kernels._inputs": lambda: kernels._inputs(),
     "validation.controls.kernels._answer": lambda: kernels._answer(),
+    "validation.controls.local_bounds._inputs": lambda: local_bounds._inputs(),
     "validation.experts.golden.blocks": lambda: golden.blocks("q2_0"),
     "validation.fuzz_attention.draw": lambda: fuzz_attention.draw(1, fuzz_attention.configuration(1, 0, checked=True)),
     "validation.fuzz_expert_draws.draw": lambda: fuzz_expert_draws.draw(1, _FUZZED),
