@@ -178,6 +178,11 @@ def _requests() -> Iterator[tuple[str, Any, Any]]:
         fewest = -(-tokens // 512)
         sound = sum(lengths) == tokens and len(lengths) == fewest and max(lengths) <= 512
         yield f"{tokens} cut", sound and all(length % 256 == 0 for length in lengths[:-1]), True
+    for tokens, chunk in product((255, 513, 1025, 20_036), (256, 768, 8192)):  # without a short last one
+        fewest = -(-tokens // chunk)
+        size = next(m for m in range(256, chunk + 1, 256) if m * fewest >= tokens)
+        due = [size] * ((tokens - 1) // size)
+        yield f"{tokens} cut alike", chunks.cut(tokens, chunk, stream_all=0), [*due, tokens - sum(due)]
 
 
 def _first_difference(cases: Callable[[], Iterable[tuple[str, Any, Any]]]) -> str:
