@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from strata.executors.base import POISON_OUTPUT, Argument, Buffer, Image, Kernel, Witness
 from strata.executors.lanes import LanesExecutor
+from validation import floor, ledger
 from validation.controls.stand_in import (
     DIGEST,
     Fault,
@@ -36,8 +38,16 @@ __all__ = [
     "attention",
     "healthy",
     "kernel",
+    "no_ledger",
     "witness",
 ]
+
+
+def no_ledger(patch: pytest.MonkeyPatch) -> None:
+    """An empty ledger, for stand-ins, which have other errors than the kernels whose figures are kept. The floor of the
+    real one stands, since nothing vanished."""
+    patch.setattr(ledger, "load", ledger.Ledger)
+    patch.setattr(floor, "of_ledger", lambda _: floor.load().sections["ledger"])
 
 
 class LanesCard:

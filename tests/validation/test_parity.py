@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from strata.executors.base import Executor, ExecutorUnavailable
-from tests.validation.stub import StubCard, StubExecutor, healthy, kernel
+from tests.validation.stub import StubCard, StubExecutor, healthy, kernel, no_ledger
 from validation import judge, ledger, parity
 from validation.__main__ import main
 from validation.controls import proof
@@ -43,8 +43,7 @@ class Bench:
         monkeypatch.setattr(parity, "Stations", partial(Stations, open=self.open))
         monkeypatch.setattr(parity, "run_jobs", self.run_jobs)
         monkeypatch.setattr(parity, "Prebuild", _NoBuild)
-        # Stand-ins have other errors than the kernels whose figures are kept.
-        monkeypatch.setattr(ledger, "load", ledger.Ledger)
+        no_ledger(monkeypatch)
         monkeypatch.setattr(proof, "prove", PROVED)
         self.compiler = True
 

@@ -18,9 +18,9 @@ from strata.gates.gate import COMMAND, decide
 from strata.gates.record import of_value
 from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
-from tests.validation.stub import healthy, kernel
+from tests.validation.stub import healthy, kernel, no_ledger
 from tests.validation.test_parity import Bench, run
-from validation import ledger, ledger_review, profiles
+from validation import floor, ledger_review, profiles
 from validation.__main__ import main
 from validation.cases import Case
 from validation.pools import Inputs
@@ -47,6 +47,9 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(profiles, "LISTS", dict.fromkeys(profiles.PROFILES, cases))
     monkeypatch.setattr(profiles, "REQUIRED", (REQUIRED,))
+    # The floor of the real plans stands: nothing vanished, they are out of sight here.
+    kept = [(name, names) for name, names in floor.load().sections.items() if name.startswith("plan ")]
+    monkeypatch.setattr(floor, "plans", lambda: kept)
 
 
 @pytest.fixture
@@ -284,7 +287,7 @@ def test_the_ledger_is_asked_about_the_profile_alone(
 def test_a_simulated_turing_card_gives_the_same_record_twice(
     tiny: None, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "load", ledger.Ledger)
+    no_ledger(monkeypatch)
     words = ["parity", "--executor", "lanes", "--rule", "sm_75", "--flavor", "checked", "--paths", PATH]
     values = []
     for name in ("first", "again"):
