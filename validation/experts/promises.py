@@ -55,9 +55,10 @@ def _blobs(kind: Weights, data: Inputs) -> Iterator[str]:
             yield f"subnormal scales, those of {form} hold others"
         if kind is Weights.EXTREMES and not ((size == 0).any() and (size == 0x7BFF).any()):
             yield f"every class of scale, those of {form} lack the largest or zero"
-        least = {Weights.DECADES: 5, Weights.LADDER: LADDER_BINADES}.get(kind, 0)
-        if _binades(size) < least:
-            yield f"scales over {least} binades, those of {form} span {_binades(size)}"
+        if kind is Weights.DECADES and _binades(size) < 5:
+            yield f"scales over decades, those of {form} span {_binades(size)} binades"
+        if kind is Weights.LADDER and _binades(size) < LADDER_BINADES:
+            yield f"scales on a ladder, those of {form} span {_binades(size)} binades"
 
 
 def _binades(size: np.ndarray) -> int:

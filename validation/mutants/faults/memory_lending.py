@@ -176,7 +176,7 @@ _LENDING = (
         "                return self.loan.answer\n",
         "",
         "A second LEND lends more.",
-        "lines",
+        _TRACES,
     ),
     _fault(
         "swaps-still-flying",

@@ -162,27 +162,11 @@ _LENDING = (
         _TRACES,
     ),
     _traced(
-        "lend-takes-before-the-chunk-in-faults",
-        "lending",
-        _ASKED,
-        "        cache.take(self.ledger, first)\n" + _ASKED,
-        "The same, seen by the faults alone.",
-        _FAULTED,
-    ),
-    _traced(
         "lend-takes-before-the-host",
         "lending",
         "        if missing:\n            expert = cache.geometry",
         "        cache.take(self.ledger, first)\n        if missing:\n            expert = cache.geometry",
         "A LEND that is refused because the host does not hold an expert has taken its rows.",
-        _TRACES,
-    ),
-    _traced(
-        "lend-takes-before-the-host-in-faults",
-        "lending",
-        "        if missing:\n            expert = cache.geometry",
-        "        cache.take(self.ledger, first)\n        if missing:\n            expert = cache.geometry",
-        "The same, seen by the faults alone.",
         _FAULTED,
     ),
     _traced(
@@ -194,22 +178,6 @@ _LENDING = (
         _TRACES,
     ),
     _traced(
-        "lend-again-lends-more",
-        "lending",
-        _OUT,
-        "",
-        "A second LEND is another loan.",
-        _TRACES,
-    ),
-    _traced(
-        "lend-again-lends-more-in-faults",
-        "lending",
-        _OUT,
-        "",
-        "The same, seen by the faults alone.",
-        _FAULTED,
-    ),
-    _traced(
         "lend-again-takes-rows",
         "lending",
         _OUT,
@@ -219,17 +187,6 @@ _LENDING = (
         ),
         "A second LEND gives the same answer, and takes a row more.",
         _TRACES,
-    ),
-    _traced(
-        "lend-again-takes-rows-in-faults",
-        "lending",
-        _OUT,
-        _OUT.replace(
-            "                return",
-            "                self.cache.take(self.ledger, self.loan.first - 1)\n                return",
-        ),
-        "The same, seen by the faults alone.",
-        _FAULTED,
     ),
     _traced(
         "lend-again-answers-what-was-asked",
