@@ -29,22 +29,19 @@ def _rescale(name: str, condition: str, value: str, why: str, path: str, recipe:
 _FAULTS = (
     *(
         _rescale(
-            f"rescale-skipped-below-2^-12-{mode}",
-            f"{_RISE} < 0x1p-12f",
+            f"rescale-skipped-below-2^-{bits}",
+            f"{_RISE} < 0x1p-{bits}f",
             "1.0f",
-            "Where the running maximum rises by less than 2^-12 what was summed before is not rescaled.",
-            f"prompt_attention/{mode}/{tier}",
+            f"Where the running maximum rises by less than 2^-{bits} what was summed before is not rescaled.",
+            path,
             "q_ladder",
         )
-        for mode, tier in (("fp16", "sm80"), ("int8", "sm75"), ("k8v4", "sm80"), ("q4_0", "sm75"))
-    ),
-    _rescale(
-        "rescale-skipped-below-2^-14",
-        f"{_RISE} < 0x1p-14f",
-        "1.0f",
-        "Where the running maximum rises by less than 2^-14 what was summed before is not rescaled.",
-        "prompt_attention/q4_0/sm80",
-        "q_ladder",
+        for bits, path in (
+            (11, "prompt_attention/fp16/sm80"),
+            (12, "prompt_attention/int8/sm75"),
+            (13, "prompt_attention/k8v4/sm80"),
+            (14, "prompt_attention/q4_0/sm75"),
+        )
     ),
     _rescale(
         "rescale-skipped-of-a-small-raw-rise",

@@ -44,39 +44,11 @@ _ROUNDINGS = (
         "A piece is smaller than it was asked for.",
     ),
     _rounding(
-        "a-unit-too-many",
-        "pieces",
-        "return -(-n // unit) * unit",
-        "return (n // unit + 1) * unit",
-        "What is a multiple already is rounded up by a whole unit.",
-    ),
-    _rounding(
-        "blocks-rounded-down",
-        "carve",
-        "return -(-value // unit) * unit",
-        "return value // unit * unit",
-        "Blocks of a workspace begin before the last one has ended.",
-    ),
-    _rounding(
         "padding-not-counted",
         "carve",
         "self.used += roundup(nbytes + ALIGN, ALIGN)",
         "self.used += roundup(nbytes, ALIGN)",
         "A workspace that was counted does not fit behind an address that is not aligned.",
-    ),
-    _rounding(
-        "tail-wants-more-than-enough",
-        "pieces",
-        "        if taken >= nbytes:\n",
-        "        if taken > nbytes:\n",
-        "A loan takes a piece more where the last ones have just enough.",
-    ),
-    _rounding(
-        "tail-is-too-small",
-        "pieces",
-        "        if taken >= nbytes:\n",
-        "        if taken + sizes[first] > nbytes:\n",
-        "A loan takes pieces that are too small for what was asked.",
     ),
     _rounding(
         "slot-at-the-boundary-is-cut",
@@ -100,13 +72,6 @@ _ROUNDINGS = (
         "A slot cut to its expert is too small for it.",
     ),
     _rounding(
-        "half-a-piece-stays",
-        "tail",
-        "return roundup(off[slots], quantum)",
-        "return off[slots] // quantum * quantum",
-        "The piece that the last kept slot reaches into counts as free.",
-    ),
-    _rounding(
         "cache-of-half-pieces",
         "cache_size",
         "(free - mib * MiB - prompt_bytes - later) // granularity * granularity // max_blob",
@@ -119,13 +84,6 @@ _ROUNDINGS = (
         "        if used > budget:\n",
         "        if used - blob >= budget:\n",
         "The slot that does not fit any more is counted.",
-    ),
-    _rounding(
-        "request-chunk-rounded-down",
-        "chunks",
-        "return min(chunk, roundup(tokens, GRID))",
-        "return min(chunk, max(GRID, tokens // GRID * GRID))",
-        "A request's last tokens have no place in its chunk.",
     ),
     _rounding(
         "largest-chunk-left-out",
