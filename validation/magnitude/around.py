@@ -32,7 +32,7 @@ def router_parts(case: ExpertCase, path: Path, executor: LanesExecutor) -> Seque
         source.view()[-case.tokens :] = logits
         ids = Mapped((TOKENS, case.top), np.int32, "ids")
         weights = Mapped((TOKENS, case.top), np.float32, "weights")
-        counts = executor.array(np.zeros(2, np.int32), "counts")
+        counts = executor.array(np.zeros(2, np.int32), "counts", written=True)
         sizes = (np.int32(TOKENS), np.int32(case.experts), np.int32(case.top))
         grid = -(-TOKENS // router.WARPS)
         first = (TOKENS - case.tokens) // router.WARPS
@@ -71,7 +71,7 @@ def combine_parts(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequ
             for field, name in (("rows", "rows"), ("weights", "weights"), ("shared", "shared"), ("gate", "shared_gate"))
         ]
         out = Mapped((tokens, case.n), np.float32, "out")
-        lost = executor.array(np.zeros(1, np.int32), "lost")
+        lost = executor.array(np.zeros(1, np.int32), "lost", written=True)
         items = tokens * (case.n // 4)
         first = (tokens - case.tokens) * (case.n // 4) // combine.THREADS
         sizes = (np.int32(tokens), np.int32(case.top), np.int32(case.n))
@@ -92,7 +92,7 @@ def _ranks(case: ExpertCase, executor: LanesExecutor) -> Check:
     near = combine.run(executor, rows, weights)
     far, out = Mapped((1, ranks, columns), np.float32, "rows"), Mapped((1, columns), np.float32, "out")
     far.view()[..., :some] = rows
-    lost = executor.array(np.zeros(1, np.int32), "lost")
+    lost = executor.array(np.zeros(1, np.int32), "lost", written=True)
     sizes = (np.int32(1), np.int32(ranks), np.int32(columns))
     args = (far, executor.array(weights, "weights"), None, None, out, lost, *sizes)
     executor.launch(combine.kernel(), (1, 1, 1), args)

@@ -197,7 +197,9 @@ def _grouped(executor: LanesExecutor, stream: Stream, experts: int, tokens: int,
         rows: executor.empty((pairs // rows + min(experts, pairs), 2), np.int32, name=f"tiles of {rows}")
         for rows in (64, 128)
     }
-    counts = {name: executor.array(np.zeros(n, np.int32), name) for name, n in (("status", 3), ("ignored", 1))}
+    counts = {
+        name: executor.array(np.zeros(n, np.int32), name, written=True) for name, n in (("status", 3), ("ignored", 1))
+    }
     none = executor.array(np.zeros(1, np.float32), "nothing")
     args = (
         none, executor.array(ids, "ids"), none, none, work["offsets"], work["tile_of_64"], tiles[64],

@@ -51,7 +51,7 @@ def mmq(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Part]
                 listed = Mapped((rows,), np.int32, "pairs")
                 listed.view()[-own:] = near.grouping.pairs + np.int32((source.shape[0] - x.shape[0]) * top)
             to = Mapped((blocks, rows, block_bytes), np.uint8, "codes")
-            lost = executor.array(np.zeros(1, np.int32), "lost")
+            lost = executor.array(np.zeros(1, np.int32), "lost", written=True)
             args = (source, listed, to, lost, np.int32(rows), np.int32(width), np.int32(top))
             _late(executor, expert_mmq.pass_kernel("expert_mmq_quantise"), args, rows * blocks, own * blocks)
             compared.append((f"codes of {width} values", to.view()[:, -own:], codes.blocks.host()))
@@ -107,7 +107,13 @@ def decode(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Pa
             rows, pieces = _rows(own, [4 * width]), -(-width // 128)
             source = _last(x, rows)
             to = [Mapped((rows, part.shape[1]), part.dtype, "codes") for part in codes]
-            args = (source, *to, executor.array(np.zeros(1, np.int32), "lost"), np.int32(rows), np.int32(width))
+            args = (
+                source,
+                *to,
+                executor.array(np.zeros(1, np.int32), "lost", written=True),
+                np.int32(rows),
+                np.int32(width),
+            )
             _late(executor, expert_decode.pass_kernel("expert_decode_quantise"), args, rows * pieces, own * pieces)
             compared += [
                 (f"codes of {width} values", far.view()[-own:], part.host())

@@ -69,7 +69,7 @@ def _packed(case: Case, path: Path, executor: LanesExecutor, listed: bool) -> Ch
         steps = Mapped((sizes.start + sizes.cells, 4), np.int32, "steps")
         steps.view()[sizes.start - _ROWS : sizes.start, 0] = sizes.start - 1  # of rows beside, on no page
         steps.view()[sizes.start :, 0] = np.arange(sizes.start, sizes.start + sizes.cells)
-    lost = executor.array(np.zeros(1, np.int32), "lost")
+    lost = executor.array(np.zeros(1, np.int32), "lost", written=True)
     pairs: list[tuple[str, np.ndarray, np.ndarray]] = []
     buffers: list[Buffer] = [far_table, lost, *([] if steps is None else [steps])]
     turned = [

@@ -41,8 +41,8 @@ def test_what_cannot_be_mapped_is_one_line() -> None:
 def test_the_end_of_a_grid_is_run_alone() -> None:
     lanes = LanesExecutor(flavor="checked", seed=3)
     rows = np.arange(4 * 256, dtype=np.float32).reshape(4, 1, 256)
-    weights, lost = lanes.array(np.ones((4, 1), np.float32)), lanes.array(np.zeros(1, np.int32))
-    out = lanes.array(np.zeros((4, 256), np.float32))
+    weights, lost = lanes.array(np.ones((4, 1), np.float32)), lanes.array(np.zeros(1, np.int32), written=True)
+    out = lanes.array(np.zeros((4, 256), np.float32), written=True)
     args = (lanes.array(rows), weights, None, None, out, lost, np.int32(4), np.int32(1), np.int32(256))
     witness = lanes.launch_end(combine.kernel(), (2, 1, 1), args, 1)
     assert witness.blocks_run == 1
