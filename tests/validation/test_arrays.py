@@ -25,6 +25,7 @@ from validation.captured import archive
 from validation.captured.archive import Capture, LayerCapture, Metadata
 from validation.controls import kernels, local_bounds
 from validation.experts import golden
+from validation.experts import kernels as expert_kernels
 from validation.experts.case import ExpertCase
 from validation.memory import prompt_world
 from validation.record.recordable import experts
@@ -75,7 +76,8 @@ def writeable(value: Any) -> list[str]:
     return found
 
 
-def test_no_array_of_a_module_can_be_changed() -> None:
+def test_no_array_of_a_module_can_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expert_kernels, "_held", [])  # what earlier tests have placed is theirs
     found = [
         f"{module.__name__}.{name}"
         for module in modules()

@@ -14,7 +14,7 @@ import pytest
 from strata.executors.base import Executor
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import PATHS
-from tests.validation.stub import LanesCard
+from tests.validation.stub import LanesCard, other_plans
 from validation import parity, profiles
 from validation.__main__ import main
 from validation.attention_case import Memo
@@ -136,6 +136,7 @@ def run_on(
     monkeypatch.setattr(parity, "Stations", partial(Stations, open=opened))
     monkeypatch.setattr(Stations, "of", of)
     monkeypatch.setitem(profiles.LISTS, "quick", lambda seed: [Entry(Case(recipe, seed, 70, 2, 4)) for recipe in rules])
+    other_plans(monkeypatch)
     words = ["parity", "--executor", "cuda", "--paths", TENSOR.name, "--predict", "all", "--seed", "5"]
     status = main([*words, "--out", str(out)])
     return status, json.loads((out / "run.json").read_text()), capsys.readouterr().out

@@ -99,6 +99,7 @@ def test_a_package_without_the_table_is_refused(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("_fresh")
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gguf", None)
+    monkeypatch.setitem(sys.modules, "gguf.quants", None)  # or an earlier import is found
     with pytest.raises(StrataError, match=r"gguf is not installed; python -m pip install 'gguf>=0\.18,<1'"):
         codebook("iq2_xs")
 

@@ -18,9 +18,9 @@ from strata.gates.gate import COMMAND, decide
 from strata.gates.record import of_value
 from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
-from tests.validation.stub import healthy, kernel, no_ledger
+from tests.validation.stub import healthy, kernel, no_ledger, other_plans
 from tests.validation.test_parity import Bench, run
-from validation import floor, ledger_review, profiles
+from validation import ledger_review, profiles
 from validation.__main__ import main
 from validation.cases import Case
 from validation.pools import Inputs
@@ -47,9 +47,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(profiles, "LISTS", dict.fromkeys(profiles.PROFILES, cases))
     monkeypatch.setattr(profiles, "REQUIRED", (REQUIRED,))
-    # The floor of the real plans stands: nothing vanished, they are out of sight here.
-    kept = [(name, names) for name, names in floor.load().sections.items() if name.startswith("plan ")]
-    monkeypatch.setattr(floor, "plans", lambda: kept)
+    other_plans(monkeypatch)
 
 
 @pytest.fixture

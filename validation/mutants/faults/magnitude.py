@@ -207,16 +207,15 @@ _MATRIX = "const u8* matrix = reinterpret_cast<const u8*>(load(blobs + expert)) 
 
 
 def _experts() -> Iterator[Mutant]:
-    for tier, path in _OF_FUSED.items():
-        yield _fault(
-            f"blob-no-carry-{tier}",
-            FUSED,
-            _FIRST_ROW,
-            f"const u8* first_row = {_no_carry('blob', _IN_BLOB)};",
-            "The lower half of a weight row's address is added without a carry.",
-            path,
-            "experts_far",
-        )
+    yield _fault(
+        "blob-no-carry",
+        FUSED,
+        _FIRST_ROW,
+        f"const u8* first_row = {_no_carry('blob', _IN_BLOB)};",
+        "The lower half of a weight row's address is added without a carry.",
+        "expert_fused/iq3_xxs/iq4_nl/*",
+        "experts_far",
+    )
     yield _fault(
         "token-16-bits",
         FUSED,

@@ -15,7 +15,7 @@ from strata.kernels import expert_fused
 from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, forged, sign
 from tests.validation.stub import StubExecutor
-from validation import expert_case
+from validation import expert_case, magnitude
 from validation.attention_case import Memo
 from validation.experts import stand_in
 from validation.experts.arithmetic import MMQ
@@ -58,6 +58,10 @@ def test_the_checks_are_the_runner_s(case: ExpertCase) -> None:
     found = expert_case.run(case, PATH, StubExecutor(), Settings(), Memo(), operations)
     names = {check.name for check in found.checks}
     asked = FUSED.checks(PATH, case, card=False)
+    # What the runner adds to a case's own checks on lanes.
+    far = set(magnitude.names(case.recipe, PATH.operation))
+    assert far <= asked.needed
+    names |= far
     left = names - asked.needed
     assert asked.needed <= names, asked.needed - names
     groups = [set(group) for group in asked.together if set(group) & left]
