@@ -73,9 +73,11 @@ def doctor() -> int:
     settings = [f"{name}={value}" for name, value in asked.values.items()]
     for line in [*settings, *asked.notes, *asked.problems, *loan_settings(asked)[1]]:
         _row("switches", line)
-    available = [_report(name) for name in ("lanes", "cuda")]
-    if cached and any(available):
+    available = [_report(name) for name in ("lanes", "cuda")] if cached else []
+    if any(available):
         return 0
+    if not cached:
+        _row("", "lanes and cuda are not tried: what they run is compiled into the cache")
     _row("", "no kernel can run here")
     return 2
 

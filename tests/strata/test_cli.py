@@ -161,7 +161,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
             "{stand_in} 'yes compiled | head -c 4096 > \"$last\"'",
             "invalid ELF header; the compiler makes code for another",
         ),
-        ("{stand_in} 'echo no such option >&2; exit 1'", "cannot compile for this machine: no such option; CXX names"),
+        ("{stand_in} 'echo no such option >&2; exit 1'", "cannot compile for this machine: no such option; set CXX"),
     ],
 )
 def test_doctor_says_no_where_a_compiler_answers_and_does_not_compile(
@@ -200,6 +200,19 @@ def test_doctor_says_no_where_what_is_compiled_cannot_be_loaded(
         in out
     )
     assert "CXX" not in out
+
+
+def test_doctor_tries_no_executor_without_a_cache(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A small kernel may still find room there; that would be a yes beside a no."""
+    (tmp_path / "cache").write_text("a file")
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
+    assert cli.main(["doctor"]) == 2
+    out = capsys.readouterr().out
+    assert "cache    NOT USABLE: " in out
+    assert "lanes and cuda are not tried" in out
+    assert "available" not in out
 
 
 def test_doctor_says_how_large_the_cache_is(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from strata.executors.base import ExecutorUnavailable
+
 
 @dataclass(frozen=True)
 class Control:
@@ -37,9 +39,14 @@ class Answer:
 
 
 def answer(control: Control) -> Answer:
-    """Ask one control. What it raises is its answer, and no control expects that."""
+    """Ask one control. What it raises is its answer, and no control expects that.
+
+    Raises ExecutorUnavailable where the machine lets nobody ask: that is no answer of the harness.
+    """
     try:
         got = control.ask()
+    except ExecutorUnavailable:
+        raise
     except Exception as error:  # a harness that crashes on a control has not answered it
         got = f"{type(error).__name__}: {error}".splitlines()[0]
     return Answer(control.name, got, control.expected)

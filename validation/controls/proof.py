@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from strata.executors.base import ExecutorUnavailable
 from validation.controls import (
     around,
     changed_inputs,
@@ -59,10 +60,15 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
 
 
 def ask(group: str, make: Callable[[], Iterator[Control]]) -> list[Answer]:
-    """The answers of one group. A group that is empty, or cannot even be made, is a wrong answer."""
+    """The answers of one group. A group that is empty, or cannot even be made, is a wrong answer.
+
+    Raises ExecutorUnavailable where the machine lets nobody ask: no room for compiled kernels, say.
+    """
     found: list[Answer] = []
     try:
         found.extend(answer(control) for control in make())
+    except ExecutorUnavailable:
+        raise
     except Exception as error:  # rows are made of the harness's own parts, which may be what is broken
         found.append(Answer(f"{group}/rows", f"{type(error).__name__}: {error}".splitlines()[0], "rows"))
     return found or [Answer(f"{group}/rows", "none", "rows")]

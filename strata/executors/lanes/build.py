@@ -206,7 +206,7 @@ def _failure(
         if probed.returncode != 0:
             said = blame.first_error(probed.stderr or probed.stdout).replace(f"{_COPY}/", "")
             return ExecutorUnavailable(
-                f"`{' '.join(compiler.command)}` cannot compile for this machine: {said}; CXX names another compiler"
+                f"`{' '.join(compiler.command)}` cannot compile for this machine: {said}; set CXX to another compiler"
             )
     log = log.replace(f"{_COPY}/", "")
     return BuildError(f"{kernel.label} does not compile for lanes ({flavor}): {blame.first_error(log)}", log)

@@ -7,20 +7,23 @@ import re
 
 from strata.executors.cache import VARIABLE
 
-_NOWHERE = f"nothing may be run from there (a noexec mount?), {VARIABLE} names another place"
-_OTHER_MACHINE = "the compiler makes code for another machine, CXX names another compiler"
+_NOWHERE = f"nothing may be run from there (a noexec mount?), set {VARIABLE} to another place"
+_OTHER_MACHINE = "the compiler makes code for another machine, set CXX to one for this machine"
 _FULL = "this process has no memory left, or as many mappings as the system allows (vm.max_map_count)"
-_LIBRARY = "the compiler's own libraries are not where the loader looks, CXX names another compiler"
+_LIBRARY = (
+    "the compiler's own libraries are not where the loader looks, set CXX to another C++ compiler (g++, not gcc) or "
+    "install them"
+)
 
 #: What the loader says and what helps, the first that fits.
 _HINTS = (
-    (r"static TLS", "other libraries took the room, GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 makes more"),
+    (r"static TLS", "other libraries took the room, set GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 for more"),
     (r"Operation not permitted|Permission denied", _NOWHERE),
     (r"Cannot allocate memory|cannot (allocate|create)|out of memory", _FULL),
     (r"failed to map segment", _NOWHERE),
     (r"Too many open files|File table overflow", "this process has too many files open (ulimit -n)"),
     (r"wrong ELF class|ELF file's|invalid ELF header|[Ee]xec format", _OTHER_MACHINE),
-    (r"version `", "the C++ library that is loaded is older than the compiler's, CXX names another compiler"),
+    (r"version `", "the C++ library that is loaded is older than the compiler's, set CXX to another compiler"),
     (r"undefined symbol", _LIBRARY),
     (r"file too short|read file data", "the file is damaged, and so may be its neighbours: delete the cache"),
     (r"^cannot open shared object file: No such file", "somebody deleted it meanwhile; run again"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +71,18 @@ def test_a_control_that_is_not_asked_is_missed(monkeypatch: pytest.MonkeyPatch) 
         "control floor/controls: got controls lacks comparator holds: holds/yes and 1 more "
         "(python -m validation floor --update --reason TEXT lowers the floor), expected whole"
     )
+
+
+@pytest.mark.parametrize("words", [["controls"], ["parity", "--executor", "lanes", "--paths", "combine/*"]])
+def test_a_cache_that_cannot_be_used_is_no_verdict(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cache").write_text("a file")
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert "control " not in out
+    assert err.count("error: ") == 1
 
 
 def test_the_command_prints_a_table_and_exits_0(capsys: pytest.CaptureFixture[str]) -> None:
