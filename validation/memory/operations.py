@@ -50,7 +50,7 @@ class Operation:
 
 
 def _open_if_closed(world: World) -> None:
-    """Smaller than asked for is opened, too."""
+    """Smaller than asked for is opened, too, and so is what opened without a fault."""
     if not world.known_handles():
         world.open()
 
@@ -166,7 +166,7 @@ OPERATIONS = (
         "open",
         _nothing,
         World.open,
-        World.open,
+        _open_if_closed,
         dict.fromkeys(("granularity", "reserve", "create", "map", "set_access", "stream", "fill", *_COPIES), REFUSED),
         opens=True,
     ),

@@ -18,7 +18,7 @@ from strata.memory.driver import Code, Driver, DriverError
 from strata.memory.errors import Fatal
 from strata.memory.fake_calls import MAKERS
 from strata.memory.fault_plan import Meanwhile
-from validation.memory.exhaustive import CODES, Trial, attempt, calls, examine, plan, trials
+from validation.memory.exhaustive import CODES, Trial, attempt, calls, examine, plan, trials, unfaulted
 from validation.memory.faults_command import FEW
 from validation.memory.operations import OPERATIONS, Operation
 from validation.memory.world import KINDS, World
@@ -33,6 +33,11 @@ def test_every_failure_leads_to_its_outcome(name: str) -> None:
     findings = examine(operation(name), "sized", FEW)
     assert findings.problems == []
     assert findings.trials > 0
+
+
+def test_every_operation_goes_well_without_a_fault() -> None:
+    """Otherwise none of its failures is examined."""
+    assert [(one.name, kind, wrong) for one, kind in plan() for wrong in unfaulted(one, kind)] == []
 
 
 def test_what_is_planned() -> None:
