@@ -1,7 +1,8 @@
 """What every command has in common: how it ends.
 
-Its exit status is a verdict or 2: what it raises becomes one line and 2. SIGTERM, and SIGHUP unless somebody chose to
-ignore it, interrupt it as Ctrl-C does. What becomes of output that nobody reads is in `output`.
+Its exit status is a verdict or 2: what it raises becomes one line and 2, and so does what a thread of it raises.
+SIGTERM, and SIGHUP unless somebody chose to ignore it, interrupt it as Ctrl-C does. What becomes of output that nobody
+reads is in `output`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, ParamSpec
 from strata.executors.base import StrataError
 from strata.output import ends_unread
 from strata.shown import shown
-from strata.unforeseen import COULD_NOT_RUN, INTERRUPTED, advice, unforeseen
+from strata.unforeseen import COULD_NOT_RUN, INTERRUPTED, advice, of_threads, unforeseen
 
 #: By name, because Windows has no SIGHUP.
 _SIGNALS = ("SIGTERM", "SIGHUP")
@@ -34,9 +35,8 @@ def command(prefix: str = "error", interrupted: int = INTERRUPTED) -> Callable[[
     """
 
     def ending(main: Callable[P, int]) -> Callable[P, int]:
-        @ends_unread
         @wraps(main)
-        def run(*args: P.args, **words: P.kwargs) -> int:
+        def verdict(*args: P.args, **words: P.kwargs) -> int:
             try:
                 with as_ctrl_c():
                     return main(*args, **words)
@@ -50,9 +50,30 @@ def command(prefix: str = "error", interrupted: int = INTERRUPTED) -> Callable[[
             print(f"{prefix}: {said}", file=sys.stderr)
             return COULD_NOT_RUN
 
+        @ends_unread
+        @wraps(main)
+        def run(*args: P.args, **words: P.kwargs) -> int:
+            with _hearing_threads(prefix) as crashed:
+                status = verdict(*args, **words)
+            return COULD_NOT_RUN if crashed else status
+
         return run
 
     return ending
+
+
+@contextmanager
+def _hearing_threads(prefix: str) -> Iterator[list[str]]:
+    """Inside, what a thread raises is a line on standard error, and in the list."""
+    said: list[str] = []
+    before = threading.excepthook
+    if threading.current_thread() is threading.main_thread():
+        threading.excepthook = of_threads(prefix, said)
+    try:
+        yield said
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            threading.excepthook = before
 
 
 @contextmanager

@@ -6,9 +6,13 @@ none either, because it must work where one of those is what is broken.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import threading
 import traceback
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -50,8 +54,23 @@ def advice() -> str:
     return "" if os.environ.get(VARIABLE) == "1" else f" ({VARIABLE}=1 shows the traceback)"
 
 
+def of_threads(prefix: str, said: list[str]) -> Callable[[threading.ExceptHookArgs], None]:
+    """A hook for threads that an exception ends: a line on it on standard error, which `said` takes too. SystemExit
+    ends the thread without a word."""
+
+    def hook(crash: threading.ExceptHookArgs) -> None:
+        if crash.exc_value is None or isinstance(crash.exc_value, SystemExit):
+            return
+        said.append(f"{prefix}: {unforeseen(crash.exc_value)}{advice()}")
+        with suppress(SystemExit):  # standard error that nobody reads: the command says so
+            print(said[-1], file=sys.stderr)
+
+    return hook
+
+
 def from_the_start() -> None:
-    """Let what fails while a program's modules are imported, before its `main`, end it with one line and 2 as well.
+    """Let what fails while a program's modules are imported, before its `main`, end it with one line and 2 as well, and
+    so what fails in a thread, even one that outlives `main`.
 
     Python's own status for an uncaught exception is 1, which here is a verdict.
     """
@@ -63,4 +82,16 @@ def from_the_start() -> None:
         print(f"error: {unforeseen(error.with_traceback(trace))}{advice()}", file=sys.stderr)
         raise SystemExit(COULD_NOT_RUN)
 
+    said: list[str] = []
+
+    def end() -> None:
+        """After the last thread: the status of `main` is settled, and only this replaces it."""
+        if said:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError, AttributeError):  # closed, or none
+                    stream.flush()
+            os._exit(COULD_NOT_RUN)
+
     sys.excepthook = hook
+    threading.excepthook = of_threads("error", said)
+    atexit.register(end)

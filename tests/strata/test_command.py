@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import redirect_stderr
@@ -102,6 +104,41 @@ def test_a_signal_that_somebody_ignores_or_answers_stays_theirs() -> None:
     finally:
         signal.signal(signal.SIGHUP, before[0])
         signal.signal(signal.SIGTERM, before[1])
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, KeyboardInterrupt()], ids=repr)
+def test_a_crash_of_a_thread_is_one_line_and_2(status: int | BaseException) -> None:
+    """Whatever the command itself came to: a thread of it did not do its work."""
+    said: list[str] = []
+    before = threading.excepthook
+
+    @command("name", interrupted=1)
+    def main() -> int:
+        thread = threading.Thread(target=lambda: {}["nothing"])
+        thread.start()
+        thread.join()
+        if isinstance(status, BaseException):
+            raise status
+        return status
+
+    assert heard(main, said) == 2
+    assert said[0].startswith("name: unforeseen KeyError at tests/strata/test_command.py:")
+    assert said[1:] == (["interrupted"] if isinstance(status, BaseException) else [])
+    assert threading.excepthook is before
+
+
+def test_a_thread_that_outlives_the_verdict_ends_the_program_with_2() -> None:
+    program = (
+        "import sys, threading, time\nfrom strata.unforeseen import from_the_start\nfrom_the_start()\n"
+        "end = threading.Event()\n"
+        "def late():\n    end.wait()\n    raise ValueError('too late')\n"
+        "threading.Thread(target=late).start()\n"
+        "threading._register_atexit(end.set)\nprint('the verdict')\nsys.exit(1)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "the verdict\n")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: unforeseen ValueError")
 
 
 def test_a_command_in_a_thread_leaves_signals_alone() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,26 @@ def test_the_rest_is_kept_beside_the_beginning(name: str) -> None:
     assert there != Path(name)
     assert there.parent == Path(name).parent
     assert unfinished.beside(None, 8) is None
+
+
+def test_processes_that_die_first_leave_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal to all of them: the pool's thread, which says so to every result, falls over none that is cancelled."""
+    crashes: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", crashes.append)
+    shutdown = ProcessPoolExecutor.shutdown
+
+    def late(pool: Any, *arguments: Any, **words: Any) -> None:
+        manager = pool._executor_manager_thread
+        for process in pool._processes.values():
+            process.kill()
+        manager.join()
+        shutdown(pool, *arguments, **words)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "shutdown", late)
+    results = faults_command._all([("LEND", "sized")] * 9, (), 2)
+    assert next(results).problems == []
+    results.close()  # type: ignore[attr-defined]
+    assert crashes == []
 
 
 @pytest.mark.parametrize("leave", [lambda: None, lambda: come(KeyboardInterrupt())], ids=["result", "Ctrl-C"])

@@ -10,6 +10,7 @@ import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +24,7 @@ from validation.memory.operations import DONE, FATAL, OPERATIONS, REFUSED
 from validation.memory.world import KINDS
 from validation.memory.wrong_bytes import compared
 from validation.memory.wrong_bytes import examine as wrong_bytes
-from validation.workers import workers
+from validation.workers import in_order, workers
 
 PASSED, FAILED = 0, 1
 #: Problems that are shown.
@@ -118,4 +119,4 @@ def _all(parts: Sequence[tuple[str, str]], codes: Sequence[int], jobs: int) -> I
         yield from (_one(part, codes) for part in parts)
         return
     with workers(jobs) as pool:
-        yield from pool.map(_one, parts, [codes] * len(parts))
+        yield from in_order(pool, partial(_one, codes=codes), parts)

@@ -26,6 +26,14 @@ def mutants() -> Iterator[Mutant]:
         "strata/test_command",
     )
     yield _fault(
+        "thread-crash-is-a-verdict",
+        COMMAND,
+        "return COULD_NOT_RUN if crashed else status",
+        "return status",
+        "A command one of whose threads fell over ends as if it had done its work.",
+        "strata/test_command",
+    )
+    yield _fault(
         "second-signal-counts",
         COMMAND,
         "            signal.signal(one, lambda *_: None)\n",
