@@ -102,32 +102,24 @@ def _run(
                 console.print(f"{done} of {options.count} configurations: {_differ(results)}")
             _write(file, unfinished.COMPLETE if done == options.count else unfinished.RUNNING, executor, results)
     except BaseException as error:
-        _broken_off(error, options, done, lambda status: _write(file, status, executor, results), results, console)
+        try:
+            _write(file, unfinished.status(error), executor, results)
+        finally:
+            _say(error, options, done, f"{_differ(results)}{unfinished.where(file)}", console)
         if not isinstance(error, KeyboardInterrupt):
             raise
         return FAILED
     return PASSED if results and all(result.sound for result in results) else FAILED
 
 
-def _broken_off(
-    error: BaseException,
-    options: argparse.Namespace,
-    done: int,
-    write: Callable[[str], None],
-    results: Sequence[Compared],
-    console: Console,
-) -> None:
-    """Keep what is finished, say how much it is and how to go on."""
-    try:
-        write(unfinished.status(error))
-    finally:
-        first = options.first + done
-        rest = {"first": first, "count": options.count - done, "seed": options.seed, "paths": options.paths}
-        rest |= {"executor": options.executor, "target": options.target, "rule": options.rule}
-        rest |= {"out": unfinished.beside(options.out, first)}
-        kept = f", in {options.out / NAME}" if options.out is not None else ""
-        finished = f"{done} of {options.count} configurations are finished, {_differ(results)}{kept}"
-        unfinished.say(console, error, finished, f"the rest: {unfinished.command('validation fuzz', rest)}")
+def _say(error: BaseException, options: argparse.Namespace, done: int, found: str, console: Console) -> None:
+    """How much is finished, what was found, and how to go on if something is left."""
+    first, left = options.first + done, options.count - done
+    rest = {"first": first, "count": left, "seed": options.seed, "paths": options.paths}
+    rest |= {"executor": options.executor, "target": options.target, "rule": options.rule}
+    rest |= {"out": unfinished.beside(options.out, first)}
+    command = f"the rest: {unfinished.command('validation fuzz', rest)}" if left else ""
+    unfinished.say(console, error, f"{done} of {options.count} configurations are finished, {found}", command)
 
 
 def _differ(results: Sequence[Compared]) -> str:

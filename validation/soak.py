@@ -193,12 +193,12 @@ class _Kept:
         finally:
             report(console, self.tally, self.seconds)
             done = self.tally.runs
-            first = self.options.start + done
-            rest = {"start": first, "runs": self.options.runs - done, "seed": self.plan.seed, "paths": self.plan.paths}
+            first, left = self.options.start + done, self.options.runs - done
+            rest = {"start": first, "runs": left, "seed": self.plan.seed, "paths": self.plan.paths}
             rest |= {"rule": self.plan.rule, "jobs": self.jobs, "out": unfinished.beside(self.options.out, first)}
-            where = f", in {self.file.path}" if self.file else ""
-            finished = f"{done} of {self.options.runs} runs are finished{where}"
-            unfinished.say(console, error, finished, f"the rest: {unfinished.command('validation soak', rest)}")
+            finished = f"{done} of {self.options.runs} runs are finished{unfinished.where(self.file)}"
+            command = f"the rest: {unfinished.command('validation soak', rest)}" if left else ""
+            unfinished.say(console, error, finished, command)
 
 
 def _prebuild(indices: Sequence[int], plan: Plan, jobs: int) -> int:

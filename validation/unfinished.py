@@ -8,6 +8,8 @@ from pathlib import Path as FilePath
 
 from rich.console import Console
 
+from validation.report.run_file import RunFile
+
 COMPLETE, RUNNING, INTERRUPTED, FAILED = "complete", "running", "interrupted", "failed"
 
 
@@ -27,7 +29,15 @@ def beside(directory: FilePath | None, first: int) -> FilePath | None:
     return None if directory is None else directory.parent / f"{directory.name or 'run'}-from-{first}"
 
 
-def say(console: Console, error: BaseException, finished: str, rest: str) -> None:
-    """Print a line on what is finished, and on the rest. Nothing when it is the output that ended the command."""
+def where(file: RunFile | None) -> str:
+    """Where what is finished is kept: empty for a run that keeps nothing."""
+    if file is None:
+        return ""
+    return f", in {file.path}" if file.kept else f", and not kept: {file.path} is not written"
+
+
+def say(console: Console, error: BaseException, finished: str, rest: str = "") -> None:
+    """Print a line on what is finished, and on the rest if there is one. Nothing when it is the output that ended the
+    command."""
     if not isinstance(error, SystemExit):
-        console.print(f"{status(error)}: {finished}; {rest}", markup=False, soft_wrap=True)
+        console.print(f"{status(error)}: {finished}{rest and f'; {rest}'}", markup=False, soft_wrap=True)

@@ -14,7 +14,7 @@ import pytest
 from strata.executors.base import ExecutorUnavailable, StrataError
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor
-from validation import fuzz
+from validation import fuzz, whole_file
 from validation.__main__ import main, parser
 from validation.fuzz_compared import Compared
 
@@ -123,6 +123,24 @@ def test_what_is_finished_is_kept_and_the_rest_is_told(
     assert main(["fuzz", "--count", "15", "--seed", "5", "--out", str(out)]) == 0
     again = first + rest
     assert len({(one["path"], one["configuration"]) for one in again}) == len(held(out))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_full_disk_keeps_nothing_and_says_so(
+    ends: Ends, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the command for the rest is there only where something is left: `--count 0` is refused."""
+
+    def full(*arguments: Any) -> None:
+        raise StrataError("no space left")
+
+    monkeypatch.setattr(whole_file, "write", full)
+    assert main(["fuzz", "--paths", "router/*", "--count", str(count), "--out", str(tmp_path)]) == 2
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("failed: ")]
+    assert f"1 of {count} configurations are finished" in said
+    assert f"not kept: {tmp_path / fuzz.NAME} is not written" in said
+    assert ("python -m validation fuzz --first 1 --count 1" in said) == (count == 2)
+    assert not (tmp_path / fuzz.NAME).exists()
 
 
 def test_a_fault_of_the_harness_is_one_result(ends: Ends, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
 from tests.validation.stub import StubExecutor
-from validation import soak, soak_plan
+from validation import soak, soak_plan, whole_file
 from validation.__main__ import main, parser
 from validation.cases import Case
 from validation.experts.case import parse
@@ -129,6 +129,22 @@ def test_any_error_keeps_what_is_finished(
     rest = parser().parse_args(shlex.split(line.partition("python -m validation ")[2]))
     assert (rest.start, rest.runs, rest.jobs) == (8, 15, 1)
     assert rest.out == tmp_path / "runs-from-8"  # and what is kept stays
+
+
+def test_a_full_disk_keeps_nothing_and_says_so(
+    stand_in: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And no rest, where every run is finished."""
+
+    def full(*arguments: Any) -> None:
+        raise StrataError("no space left")
+
+    stand_in({})
+    monkeypatch.setattr(whole_file, "write", full)
+    monkeypatch.setattr(soak, "KEPT_S", 0.0)
+    assert run("--runs", "1", out=tmp_path) == 2
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("failed: ")]
+    assert said == f"failed: 1 of 1 runs are finished, and not kept: {tmp_path / soak.NAME} is not written"
 
 
 def test_what_is_finished_is_there_while_it_runs(

@@ -68,7 +68,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         _show(table, total, console)
         finished = f"{table.row_count} of {len(parts)} rows are finished, {len(total.problems)} problems"
         left = list(dict.fromkeys(name for name, _ in parts[table.row_count :]))
-        unfinished.say(console, error, finished, f"the rest, one after the other: --operations {', '.join(left)}")
+        rest = f"the rest, one after the other: --operations {', '.join(left)}" if left else ""
+        unfinished.say(console, error, finished, rest)
         if not isinstance(error, KeyboardInterrupt):
             raise
         return FAILED

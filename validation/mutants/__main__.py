@@ -95,7 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:
         _report([done[name] for name in names if name in done], known, console)
         count = f"{len(done)} of {len(names)} mutants"
-        kept = f"what is finished is kept, {count} in {options.out}" if options.out else f"{count} are finished"
+        kept = f"{count} are finished"
+        if options.out and done:  # each of them is written before it is here
+            kept = f"what is finished is kept, {count} in {options.out}"
         rest = "the same command goes on" if options.out else "with --out DIR the same command would go on"
         unfinished.say(console, error, kept, rest)
         if not isinstance(error, KeyboardInterrupt):

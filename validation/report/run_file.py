@@ -50,7 +50,8 @@ def plain(value: Any) -> Any:
 class RunFile:
     """The run.json of one directory, or its file of another name, until it is closed.
 
-    replaces: a line about a file that is there already, empty when there is none. Raises StrataError when it cannot be
+    replaces: a line about a file that is there already, empty when there is none; kept: whether the file is what was
+    given to `write` last, which a full disk leaves undone. Raises StrataError when it cannot be
     written, and while another run has the directory.
     """
 
@@ -65,6 +66,7 @@ class RunFile:
             raise StrataError(f"cannot write to the directory {str(directory)!r}: {system_reason(error)}") from error
 
         self.replaces = self._earlier()
+        self.kept = False
 
     def close(self) -> None:
         """Let other runs write it."""
@@ -82,5 +84,7 @@ class RunFile:
         return f"{self.path}: the file of an earlier run {said} is replaced"
 
     def write(self, run: dict[str, Any]) -> None:
-        """Replace the file by `run`."""
+        """Replace the file by `run`. Raises StrataError when it cannot be written."""
+        self.kept = False
         whole_file.write(self.path, json.dumps(plain(run), indent=1, allow_nan=False) + "\n")
+        self.kept = True

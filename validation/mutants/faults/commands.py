@@ -84,8 +84,8 @@ def mutants() -> Iterator[Mutant]:
     yield _fault(
         "fuzz-forgets-where-it-was",
         FUZZ,
-        "        first = options.first + done\n",
-        "        first = options.first\n",
+        "    first, left = options.first + done, options.count - done\n",
+        "    first, left = options.first, options.count - done\n",
         "The command for the rest begins anew.",
         "validation/test_fuzz",
     )
