@@ -79,7 +79,7 @@ def ask(base: FilePath, cache: FilePath, seconds: float, module: str, *words: st
     said = err.decode(errors="replace").strip().splitlines() or [f"status {process.returncode}"]
     try:
         value = json.loads(out)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if process.returncode not in (0, 1) or not isinstance(value, dict):
         raise CannotCheckError(f"{module}: {shown(said[-1], 300)}")

@@ -17,7 +17,7 @@ from typing import Any
 
 from strata.executors.base import StrataError
 from strata.kernels.paths import PATHS
-from validation import kinds, laws, ledger, profiles, whole_file
+from validation import json_file, kinds, laws, ledger, profiles, whole_file
 from validation.ledger import Ledger
 from validation.soak_plan import cycle
 
@@ -107,11 +107,7 @@ def missing(held: Names, now: Names) -> list[str]:
 def load(file: FilePath | None = None) -> Floor:
     """The floor of a file (default: the repository's). Raises StrataError when it is not one."""
     file = FILE if file is None else file
-    try:
-        held = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise StrataError(f"the floor {str(file)!r} cannot be read: {reason}") from error
+    held = json_file.read(file, "the floor")
     try:
         if held["schema"] != SCHEMA:
             raise ValueError(f"schema is {held['schema']!r}, expected {SCHEMA!r}")

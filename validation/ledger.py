@@ -21,7 +21,7 @@ from typing import Any
 
 from strata.executors.base import Executor, StrataError
 from strata.executors.lanes import RULES, Rule
-from validation import whole_file
+from validation import json_file, whole_file
 from validation.families import Family, Key
 from validation.predict import rule_on
 
@@ -116,11 +116,7 @@ def compare(key: Key, now: Family, then: Family | None) -> Iterator[Drift]:
 def load(file: FilePath | None = None) -> Ledger:
     """The ledger of a file (default: the repository's). Raises StrataError when it is not one."""
     file = FILE if file is None else file
-    try:
-        held = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise StrataError(f"the slack ledger {str(file)!r} cannot be read: {reason}") from error
+    held = json_file.read(file, "the slack ledger")
     try:
         if held["schema"] != SCHEMA:
             raise ValueError(f"schema is {held['schema']!r}, expected {SCHEMA!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path as FilePath
@@ -16,7 +15,7 @@ from rich.table import Table
 
 from strata.arguments import file
 from strata.executors.base import StrataError, source_digests
-from validation import families, floor, profiles
+from validation import families, floor, json_file, profiles
 from validation import ledger as ledgers
 from validation.families import Family, Key
 from validation.ledger import KEPT, Ledger
@@ -84,11 +83,7 @@ def lacking(held: Ledger) -> Iterator[str]:
 
 def read_run(file: FilePath) -> dict[str, Any]:
     """A `run.json`. Raises StrataError when it is not one."""
-    try:
-        held = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise StrataError(f"the run {str(file)!r} cannot be read: {reason}") from error
+    held = json_file.read(file, "the run")
     if not isinstance(held, dict) or held.get("schema") != SCHEMA:
         raise StrataError(f"{str(file)!r} is not a run of parity, expected schema {SCHEMA!r}")
     return held

@@ -114,7 +114,7 @@ def test_a_crash_of_a_thread_is_one_line_and_2(status: int | BaseException) -> N
 
     @command("name", interrupted=1)
     def main() -> int:
-        thread = threading.Thread(target=lambda: {}["nothing"])
+        thread = threading.Thread(target=lambda: [].pop())
         thread.start()
         thread.join()
         if isinstance(status, BaseException):
@@ -122,7 +122,7 @@ def test_a_crash_of_a_thread_is_one_line_and_2(status: int | BaseException) -> N
         return status
 
     assert heard(main, said) == 2
-    assert said[0].startswith("name: unforeseen KeyError at tests/strata/test_command.py:")
+    assert said[0].startswith("name: unforeseen IndexError at tests/strata/test_command.py:")
     assert said[1:] == (["interrupted"] if isinstance(status, BaseException) else [])
     assert threading.excepthook is before
 

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata.executors.base import StrataError
-from validation import whole_file
+from validation import json_file, whole_file
 from validation.captured.forward import AttentionInputs
+from validation.json_file import JsonError
 
 FORMAT = "strata-capture/1"
 PARTS = ("q", "k", "v")
@@ -118,9 +119,9 @@ def _parse_metadata(path: Path, stored: NDArray[Any] | None) -> Metadata:
     if stored is None or stored.dtype.kind != "U" or stored.shape != ():
         raise CaptureError(f"{path} has no metadata string; expected a capture of format {FORMAT}")
     try:
-        values = json.loads(stored.item())
-    except (ValueError, RecursionError):
-        raise CaptureError(f"metadata of {path} is not JSON; expected a capture of format {FORMAT}") from None
+        values = json_file.parse(stored.item())
+    except JsonError as error:
+        raise CaptureError(f"metadata of {path} is not JSON of a capture: {error}; expected format {FORMAT}") from None
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         found = values.get("format") if isinstance(values, dict) else values
         raise CaptureError(f"{path} has format {str(found)[:40]!r}; expected {FORMAT!r}")

@@ -10,7 +10,8 @@ from typing import Any
 
 from strata.executors.base import StrataError
 from strata.forks import ForkLock
-from validation import whole_file
+from validation import json_file, whole_file
+from validation.json_file import JsonError
 from validation.mutants.mutant import PACKAGES, ROOT, TESTS, Mutant
 from validation.mutants.trial import Kill, Outcome
 
@@ -43,12 +44,12 @@ class Store:
         self._kept: dict[str, dict[str, Any]] = {}
         if self.file and self.file.exists():
             try:
-                found = json.loads(self.file.read_text())
+                found = json_file.parse(self.file.read_bytes())
                 if found["schema"] != SCHEMA:
                     raise ValueError(f"schema {found['schema']!r}, expected {SCHEMA!r}")
                 kept = {one["name"]: one for one in found["mutants"]}
                 self._kept = kept if {name: found[name] for name in self._head} == self._head else {}
-            except (OSError, ValueError, LookupError, TypeError) as error:
+            except (OSError, ValueError, LookupError, TypeError, JsonError) as error:
                 raise StrataError(
                     f"{self.file} is not a file of mutants: {error}; remove it or name another"
                 ) from error

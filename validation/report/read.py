@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
 from strata.executors.base import StrataError
 from strata.shown import shown
+from validation import json_file
+from validation.json_file import JsonError
 from validation.report.from_record import of_outcome, of_record
 from validation.report.from_run import of_run
 from validation.report.run_file import SCHEMA
@@ -50,9 +51,9 @@ def of_file(file: FilePath) -> Source:
     """The source of one file. Raises StrataError when it is neither a run nor a record."""
     data, name = _bytes(file), shown(file.name)
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise StrataError(f"{name} is not JSON: {str(error)[:80]}") from None
+        value = json_file.parse(data)
+    except JsonError as error:
+        raise StrataError(f"{name} cannot be read: {str(error)[:120]}") from None
     if isinstance(value, dict) and value.get("schema") == SCHEMA:
         return of_run(value, name)
     return of_record(data, name)

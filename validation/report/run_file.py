@@ -19,13 +19,11 @@ import numpy as np
 
 from strata.arguments import shown
 from strata.executors.base import StrataError, system_reason
-from validation import whole_file
+from validation import json_file, whole_file
 from validation.report.claim import Claim
 
 NAME = "run.json"
 SCHEMA = "strata-parity-run/1"
-#: Bytes that are read of a file that is replaced.
-MOST_READ = 64 << 20
 
 
 def plain(value: Any) -> Any:
@@ -76,9 +74,8 @@ class RunFile:
         if not self.path.exists():
             return ""
         try:
-            held = json.loads(self.path.read_bytes()[:MOST_READ])
-            status = held["status"]
-        except (OSError, ValueError, LookupError, TypeError):
+            status = json_file.read(self.path, "the run")["status"]
+        except (StrataError, LookupError, TypeError):
             return f"{self.path}: an earlier file is replaced"
         said = "that never ended" if status == "running" else f"with status {shown(str(status))}"
         return f"{self.path}: the file of an earlier run {said} is replaced"
