@@ -62,13 +62,13 @@ _DEEP = f"it nests deeper than {DEEPEST} lists and objects"
 
 def _shallow(value: Any) -> None:
     """Raises JsonError for what whoever goes through it, level by level, would fall over."""
-    level = [value]
-    for _ in range(DEEPEST + 1):
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(DEEPEST):
         level = [
             item
             for one in level
-            if isinstance(one, (dict, list))
             for item in (one.values() if isinstance(one, dict) else one)
+            if isinstance(item, (dict, list))
         ]
         if not level:
             return

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
@@ -97,6 +97,8 @@ VALUES = st.recursive(
 )
 
 
+@example([], json_file.DEEPEST)
+@example(0, json_file.DEEPEST)
 @given(VALUES, st.integers(0, 80))
 def test_a_value_comes_back_unless_it_is_too_deep(value: Any, lists: int) -> None:
     def depth(of: Any) -> int:
