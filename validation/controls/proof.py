@@ -14,6 +14,7 @@ from validation.controls import (
     changed_inputs,
     data,
     enclosures,
+    even_bounds,
     experts,
     flags,
     floors,
@@ -24,6 +25,7 @@ from validation.controls import (
     memory_loans,
     runs,
     values,
+    watched_buffers,
 )
 from validation.controls.control import Answer, Control, answer
 
@@ -38,6 +40,7 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "settled verdicts": judgements.settling,
     "gates": judgements.gating,
     "bounds of each element": local_bounds.local,
+    "bounds of copies": even_bounds.even,
     "enclosures": enclosures.enclosing,
     "battery": judgements.probing,
     "witness": judgements.witnessing,
@@ -51,6 +54,7 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "healthy routers and sums": around.positive,
     "wrong routers and sums": around.negative,
     "loans of memory": memory_loans.loans,
+    "inputs that are watched": watched_buffers.watching,
     "kernels that keep their inputs": changed_inputs.unchanging,
     "kernels that change their inputs": changed_inputs.changing,
     "flags of compilation": flags.compilation,
