@@ -196,7 +196,7 @@ def test_doctor_says_no_where_what_is_compiled_cannot_be_loaded(
     assert cli.main(["doctor"]) == 2
     out = capsys.readouterr().out
     assert (
-        "failed to map segment from shared object; nothing may be run from there (a noexec mount?), set STRATA_CACHE_DIR"
+        "failed to map segment from shared object; nothing may be run from there (a noexec mount?), set STRATA_CACHE"
         in out
     )
     assert "CXX" not in out
