@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
 from types import FrameType
 
@@ -67,6 +67,16 @@ def test_usage_errors_go_on() -> None:
         main()
 
 
+@pytest.fixture
+def _unanswered() -> Iterator[None]:
+    """The signals as a shell leaves them; under `nohup` one of them is ignored."""
+    before = [signal.signal(one, signal.SIG_DFL) for one in SIGNALS]
+    yield
+    for one, answer in zip(SIGNALS, before, strict=True):
+        signal.signal(one, answer)
+
+
+@pytest.mark.usefixtures("_unanswered")
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_is_as_ctrl_c_once(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
     kept: list[str] = []
