@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from strata.kernels.router import MOST_EXPERTS
 from validation.arrays import frozen
 from validation.draws import Stream
 from validation.experts.activations import ladder
@@ -23,6 +24,13 @@ _SPREADS, _SIZES, _GATES, _RANK = (-140, 120), (-140, 60), (-140, 14), 8
 _CLOSER, _SHARED = (-24, 9), 100
 #: One token in so many has no shared expert's share, its gate being far below zero.
 _SHUT = 4
+#: log2 of a share below which it is zero, and of the exponential from which on it is infinite: see include/exp2.cuh.
+SHARE_EDGE, GATE_EDGE = -126.0, 128.0
+#: Numbers on one side of an edge: 2, 1, 1/2, ... from it, the last about a float32 step of what they are the log2 of.
+BESIDE = 19
+#: log2 of a shared expert behind gates near their edge, and of rows beside it.
+_BEHIND, _BENEATH = 120, -10
+_LANES = 32
 
 
 def logits(case: ExpertCase) -> np.ndarray:
@@ -54,7 +62,31 @@ def logits(case: ExpertCase) -> np.ndarray:
         spread = _closer(_SPREADS, case.tokens)[:, None]
         x = np.ldexp(stream.child("bell").normals(shape), spread)
         x[1::2] = -np.abs(x[1::2]) - np.ldexp(np.float32(8), spread[1::2])
+    elif kind == "edge":
+        turn = np.arange(case.experts) + np.arange(case.tokens)[:, None]
+        x = (_beside(SHARE_EDGE, 2 * BESIDE)[turn % (2 * BESIDE)] * np.log(2)).astype(np.float32)
+        x[np.arange(case.tokens), stream.child("which").below(case.experts, case.tokens)] = 0
+    elif kind == "counts":
+        x = _counted(stream, x)
     return np.ascontiguousarray(x)
+
+
+def _counted(stream: Stream, x: np.ndarray) -> np.ndarray:
+    """Logits whose tokens take turns: all NaN; all infinities; of lane l the first l + 1 NaN and the others infinities;
+    of lane l the first l infinities and the others as they are."""
+    turn, lane = np.arange(x.shape[1]) // _LANES % (MOST_EXPERTS // _LANES), np.arange(x.shape[1]) % _LANES
+    kind, first = np.arange(len(x))[:, None] % 4, turn <= lane
+    nan = (kind == 0) | (kind == 2) & first
+    infinite = (kind == 1) | (kind == 2) & ~first | (kind == 3) & (turn < lane)
+    sign, bits = stream.child("sign").below(2, x.shape), x.view(np.uint32)
+    bits = np.where(nan, _BROKEN[:2][sign], np.where(infinite, _BROKEN[2:][sign], bits))
+    return bits.view(np.float32)
+
+
+def _beside(edge: float, count: int) -> np.ndarray:
+    """float64 [count]: numbers above and below an edge in turn, coming nearer to it."""
+    turn = np.arange(count)
+    return edge + np.where(turn % 2 == 0, 1, -1) * 2.0 ** (1 - turn // 2 % BESIDE)
 
 
 def _closer(ends: tuple[int, int], count: int) -> np.ndarray:
@@ -88,6 +120,8 @@ def sums(case: ExpertCase) -> Sums:
     if kind == "alone":
         rows[..., ::_ZERO] = np.float32(-0.0)  # whose sum is +0
         return Sums(rows, weights, None, None)
+    if kind == "counts":
+        return Sums(_lost(stream, rows), weights, None, None)
     if kind == "cancelling" and case.top > 1:
         rows[:, 0] *= np.float32(1 << 20)
         rows[:, -1], weights[:, -1] = -rows[:, 0], weights[:, 0]
@@ -103,6 +137,12 @@ def sums(case: ExpertCase) -> Sums:
         gate = np.ldexp(np.where(negative, np.float32(-1), np.float32(1)), _closer(_GATES, case.tokens))
         gate[1::8] = -2 * np.arange(1, case.tokens, 8)  # where a sigmoid goes from 1/8 to nothing, in even steps
         return Sums(rows, weights, shared, gate)
+    if kind == "gates":
+        negative = np.arange(case.tokens) % 2 == 0
+        rows = np.ldexp(stream.child("rows").normals(shape), _BENEATH)
+        shared = np.ldexp(shared, np.where(negative, _BEHIND, 0)[:, None].astype(np.int32))
+        size = np.log(2) * np.repeat(_beside(GATE_EDGE, -(-case.tokens // 2)), 2)[: case.tokens]
+        return Sums(rows, weights, shared, np.where(negative, -size, size).astype(np.float32))
     gate[::_SHUT] = np.float32(-200)
     if kind == "broken":
         place = tuple(int(stream.child("place", axis).below(size, ())) for axis, size in enumerate(shape))
@@ -112,6 +152,19 @@ def sums(case: ExpertCase) -> Sums:
         rows[-1, 0, ::_ZERO] = 1  # where the infinity has a weight, and the output is one and no NaN
         rows[-1, -1, ::_ZERO] = np.inf
     return Sums(rows, weights, shared, gate)
+
+
+def _lost(stream: Stream, rows: np.ndarray) -> np.ndarray:
+    """Rows of which the first of each token, but for the last of several, holds 1, 2, 3 or 4 values that are not finite
+    in every four columns, in turns of 1, 2, 4 and 8 fours."""
+    tokens, _, columns = rows.shape
+    four, at = np.arange(columns) // 4, np.arange(columns) % 4
+    bad = (at + four // 15) % 4 < np.frexp(1.0 + four % 15)[1]
+    what = np.array([np.nan, np.inf, -np.inf], np.float32)[stream.child("what").below(3, (tokens, columns))]
+    out = rows.copy()
+    broken = bad & (np.arange(tokens) < max(tokens - 1, 1))[:, None]
+    out[:, 0][broken] = what[broken]
+    return out
 
 
 def _weights(stream: Stream, case: ExpertCase) -> np.ndarray:

@@ -104,6 +104,34 @@ _ROWS = (
         edition=2,
         far=True,
     ),
+    AroundRecipe(
+        "router_edge",
+        "Logits below the largest by as much as makes a share zero, from two octaves beside it to one float32 step, on "
+        "both sides: a share that is cut short too early or too late shows.",
+        "router",
+        edition=2,
+    ),
+    AroundRecipe(
+        "router_counts",
+        "Tokens of nothing but NaN, of nothing but infinities, and of both so that each lane has a number of its own, "
+        "from one to all that it may hold: each number is added whole.",
+        "router",
+        edition=2,
+    ),
+    AroundRecipe(
+        "combine_gates",
+        "Gates of both signs at which the exponential of a sigmoid becomes infinite, from two octaves beside it to one "
+        "float32 step, on both sides, over a shared expert so large that a subnormal sigmoid counts.",
+        "combine",
+        edition=2,
+    ),
+    AroundRecipe(
+        "combine_counts",
+        "One, two, three and four of a thread's four columns not finite, each as often again as the one before: every "
+        "number of them is added whole.",
+        "combine",
+        edition=2,
+    ),
 )
 
 RECIPES: dict[str, AroundRecipe] = {recipe.name: recipe for recipe in _ROWS}

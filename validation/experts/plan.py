@@ -10,6 +10,7 @@ from strata.kernels.experts import GATE_UP, MAX_TOP
 from strata.kernels.paths import EXPERT_MODES
 from strata.kernels.router import MOST_EXPERTS, MOST_RANKS
 from validation.experts import around_recipes
+from validation.experts.around import BESIDE
 from validation.experts.case import ExpertCase
 from validation.experts.recipes import RECIPES, Routing, Values
 from validation.experts.routing import edge_tokens
@@ -157,6 +158,16 @@ def expert(seed: int, profile: str) -> list[Planned]:
 
 #: Sizes of cases that have a token for every step of a ladder.
 _LADDER_SIZES = {"router": [(LADDER_ROWS, 70, 10)], "combine": [(LADDER_ROWS, 10, 256)]}
+#: Of recipes that need sizes of their own, those of the router, behind all others: every distance from the edge, more
+#: of them than are shut; and as many logits as a lane may hold.
+ROUTER_EDGES = {
+    "router_edge": (2, 2 * BESIDE + 1, MOST_RANKS),
+    "router_counts": (4, MOST_EXPERTS, 8),
+}
+#: Equal logits, of which the one chosen weighs as little of them all as it may, and twice that.
+EQUAL_SIZES = ((3, MOST_EXPERTS, 1), (3, MOST_EXPERTS // 2, 1))
+#: Likewise of combining, tokens, ranks and columns: every distance with both signs; and every turn of fours.
+COMBINE_EDGES = {"combine_gates": (4 * BESIDE, 1, 256), "combine_counts": (4, 2, 256)}
 
 
 def router(seed: int, profile: str) -> list[Planned]:
@@ -166,11 +177,15 @@ def router(seed: int, profile: str) -> list[Planned]:
     cases = [
         ExpertCase(name, seed, *size, _N, 64)
         for name, recipe in around_recipes.RECIPES.items()
-        if recipe.operation == "router" and not recipe.far
+        if recipe.operation == "router" and not recipe.far and name not in ROUTER_EDGES
         for size in (_LADDER_SIZES["router"] if recipe.ladder else sizes)
     ]
     cases += [ExpertCase("router_sizes", seed, *size, _N, 64) for size in ROUTER_SIZES]
-    return [Planned(case, None, "checked") for case in cases]
+    cases += [ExpertCase(name, seed, *size, _N, 64) for name, size in ROUTER_EDGES.items()]
+    equal = [ExpertCase("router_equal", seed, *size, _N, 64) for size in EQUAL_SIZES]
+    return [Planned(case, None, "checked") for case in cases] + [
+        Planned(case, None, "checked", None, 2) for case in equal
+    ]
 
 
 def combine(seed: int, profile: str) -> list[Planned]:
@@ -180,10 +195,11 @@ def combine(seed: int, profile: str) -> list[Planned]:
     cases = [
         ExpertCase(name, seed, tokens, 64, top, n, 64)
         for name, recipe in around_recipes.RECIPES.items()
-        if recipe.operation == "combine" and not recipe.far
+        if recipe.operation == "combine" and not recipe.far and name not in COMBINE_EDGES
         for tokens, top, n in (_LADDER_SIZES["combine"] if recipe.ladder else sizes)
     ]
     cases += [ExpertCase("combine_sizes", seed, tokens, 64, top, n, 64) for tokens, top, n in COMBINE_SIZES]
+    cases += [ExpertCase(name, seed, tokens, 64, top, n, 64) for name, (tokens, top, n) in COMBINE_EDGES.items()]
     return [Planned(case, None, "checked") for case in cases]
 
 

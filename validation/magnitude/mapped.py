@@ -6,19 +6,24 @@ without a carry points in front of the buffer or behind it.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event, Timer
 from typing import Any
 
 import numpy as np
 
-from strata.executors.base import GUARD_BYTE, GUARD_BYTES, StrataError
+from strata.executors.base import GUARD_BYTE, GUARD_BYTES, LaunchError, StrataError
 from strata.executors.lanes.executor import HostBuffer
 
 #: What 32 bits of an address count.
 WINDOW = 1 << 32
 #: Bytes that the addresses of buffers are multiples of, as of every executor.
 ALIGN = 256
+#: PROT_NONE, for which `mmap` has no name.
+_NO_ACCESS = 0
 
 
 class Mapped(HostBuffer):
@@ -51,6 +56,35 @@ class Mapped(HostBuffer):
         """The values themselves, no copy."""
         values: np.ndarray = self.bytes.view(self.dtype).reshape(self.shape)
         return values
+
+    @contextmanager
+    def readable_for(self, seconds: float) -> Iterator[None]:
+        """The buffer to a launch that may not end: after so many seconds none of it can be read, which stops a lane.
+
+        Raises LaunchError for a launch that lasted as long, and StrataError where memory cannot be shut.
+        """
+        shut = Event()
+
+        def end() -> None:
+            shut.set()
+            self._protect(_NO_ACCESS)
+
+        timer = Timer(seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            if shut.is_set():
+                self._protect(mmap.PROT_READ | mmap.PROT_WRITE)
+                raise LaunchError(f"{self.name}: still being read after {seconds:g} s, as by a loop without an end")
+
+    def _protect(self, allowed: int) -> None:
+        start = int(self._raw.ctypes.data)
+        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(start), ctypes.c_size_t(self._raw.nbytes), allowed):
+            raise StrataError(f"{self.name}: mprotect of its memory to {allowed} failed")
 
     def guards_intact(self) -> bool:
         return all(bool((guard == GUARD_BYTE).all()) for guard in self._guards())

@@ -8,6 +8,7 @@ from validation.mutants.mutant import Mutant
 
 ROUTER = "strata/kernels/router.cu"
 COMBINE = "strata/kernels/combine.cu"
+EXP2 = "strata/kernels/include/exp2.cuh"
 SWIGLU = "strata/kernels/include/swiglu.cuh"
 ACTIVATION = "strata/kernels/include/activation.cuh"
 FINISH = "strata/kernels/include/expert_finish.cuh"
@@ -16,6 +17,9 @@ _SHARE = "return exp2_not_positive(__fmul_rn(__fsub_rn(x, maximum), bits_to_floa
 _SIGMOID = "return __fdiv_rn(1.0f, __fadd_rn(1.0f, exp2_fma(__fmul_rn(x, bits_to_float(0xbfb8aa3bu)))));   // -log2(e)"
 _SWIGLU = "const float e = exp2_fma(__fmul_rn(gate, bits_to_float(kMinusLog2E)));"
 _ROUTER, _COMBINE = ("router/*", ("router_ladder",)), ("combine/*", ("combine_ladder",))
+_ON_EDGE, _OPENING = ("router/*", ("router_edge",)), ("combine/*", ("combine_gates",))
+_COUNTED, _LOST = ("router/*", ("router_counts",)), ("combine/*", ("combine_counts",))
+_LEAST = "const float least = bits_to_float(0x38800000u);   // 2^-14"
 _FUSED = ("expert_fused/iq3_xxs/iq4_nl/sm75", ("experts_ladder",))
 
 _FAULTS = (
@@ -108,6 +112,96 @@ _FAULTS = (
         "if (x < -30.0f) return 0.0f;\n  " + _SIGMOID,
         "A gate below -30 is shut.",
         *_COMBINE,
+    ),
+    Mutant(
+        "router-least-sum-2^-6",
+        ROUTER,
+        _LEAST,
+        _LEAST.replace("0x38800000u", "0x3c800000u"),
+        "The sum of the chosen shares counts as 2^-6 at least.",
+        "router/*",
+        ("router_equal",),
+    ),
+    Mutant(
+        "router-least-sum-2^-9",
+        ROUTER,
+        _LEAST,
+        _LEAST.replace("0x38800000u", "0x3b000000u"),
+        "The sum of the chosen shares counts as 2^-9 at least, which is twice the least there is.",
+        "router/*",
+        ("router_equal",),
+    ),
+    Mutant(
+        "router-31-nans-of-a-lane",
+        ROUTER,
+        "if (nans) atomicAdd(counts, nans);",
+        "if (nans) atomicAdd(counts, nans > 31 ? 31 : nans);",
+        "No lane reports more than 31 NaN.",
+        *_COUNTED,
+    ),
+    Mutant(
+        "router-30-infinities-of-a-lane",
+        ROUTER,
+        "if (infinities) atomicAdd(counts + 1, infinities);",
+        "if (infinities) atomicAdd(counts + 1, infinities > 30 ? 30 : infinities);",
+        "No lane reports more than 30 infinities.",
+        *_COUNTED,
+    ),
+    Mutant(
+        "router-17-nans-of-a-lane-are-16",
+        ROUTER,
+        "if (nans) atomicAdd(counts, nans);",
+        "if (nans) atomicAdd(counts, nans == 17 ? 16 : nans);",
+        "Seventeen NaN of a lane are reported as 16.",
+        *_COUNTED,
+    ),
+    Mutant(
+        "exp2-zero-from-minus-125.5",
+        EXP2,
+        "r = x < -126.0f ? 0.0f : r;",
+        "r = x < -125.5f ? 0.0f : r;",
+        "An exponential between 2^-126 and 2^-125.5 is zero.",
+        *_ON_EDGE,
+    ),
+    Mutant(
+        "exp2-zero-below-minus-126-and-a-step",
+        EXP2,
+        "r = x < -126.0f ? 0.0f : r;",
+        "r = x < -126.0001f ? 0.0f : r;",
+        "An exponential just below 2^-126 is not zero.",
+        *_ON_EDGE,
+    ),
+    Mutant(
+        "exp2-infinite-from-127.5",
+        EXP2,
+        "x >= 128.0f ?",
+        "x >= 127.5f ?",
+        "An exponential between 2^127.5 and 2^128 is infinite, and a sigmoid there is 0.",
+        *_OPENING,
+    ),
+    Mutant(
+        "exp2-infinite-from-128.25",
+        EXP2,
+        "x >= 128.0f ?",
+        "x >= 128.25f ?",
+        "An exponential between 2^128 and 2^128.25 is no number.",
+        *_OPENING,
+    ),
+    Mutant(
+        "combine-three-lost-are-four",
+        COMBINE,
+        "if (bad) atomicAdd(lost, bad);",
+        "if (bad) atomicAdd(lost, bad == 3 ? 4 : bad);",
+        "Three columns of a thread that are not finite are counted as four.",
+        *_LOST,
+    ),
+    Mutant(
+        "combine-four-lost-are-three",
+        COMBINE,
+        "if (bad) atomicAdd(lost, bad);",
+        "if (bad) atomicAdd(lost, bad > 3 ? 3 : bad);",
+        "Four columns of a thread that are not finite are counted as three.",
+        *_LOST,
     ),
     Mutant(
         "swiglu-half-near-zero",

@@ -395,6 +395,43 @@ def _around() -> Iterator[Mutant]:
         router,
         "router_sizes",
     )
+    yield _fault(
+        "router-step-16-bits",
+        ROUTER,
+        "const i64 step = static_cast<i64>(gridDim.x) * WARPS;",
+        "const i64 step = static_cast<i64>(static_cast<u16>(gridDim.x)) * WARPS;",
+        "Of 65,536 blocks none are counted, and a warp takes its token for ever.",
+        router,
+        "router_sizes",
+    )
+    yield _fault(
+        "router-one-turn-of-most-blocks",
+        ROUTER,
+        "token < tokens; token += step) {",
+        "token < tokens && (token < 262144 || gridDim.x != 65536); token += step) {",
+        "The most blocks leave out what is beyond their first turn.",
+        router,
+        "router_sizes",
+    )
+    column = "const i64 token = item / fours, column = item % fours * 4;"
+    yield _fault(
+        "combine-column-16-bits",
+        COMBINE,
+        column,
+        "const i64 token = item / fours, column = static_cast<u16>(item % fours * 4);",
+        "The column of a thread is counted in 16 bits.",
+        combine,
+        "combine_sizes",
+    )
+    yield _fault(
+        "combine-column-14-bits",
+        COMBINE,
+        column,
+        "const i64 token = item / fours, column = item % fours * 4 & 0x3fff;",
+        "The column of a thread is counted in 14 bits.",
+        combine,
+        "combine_sizes",
+    )
 
 
 def mutants() -> Iterator[Mutant]:
