@@ -13,7 +13,7 @@ from validation.controls.control import Control, answer
 from validation.experts import around, blobs
 from validation.experts.case import ExpertCase
 from validation.experts.inputs import build as build_experts
-from validation.experts.plan import LADDER_ROWS, small
+from validation.experts.plan import COMBINE_EDGES, EQUAL_SIZES, LADDER_ROWS, ROUTER_EDGES, small
 from validation.pools import Inputs, build
 from validation.reference.prompt_attention import values
 
@@ -105,6 +105,59 @@ def test_logits_sums_and_gates_go_through_every_threshold() -> None:
     assert {sign for gate in sums.gate[np.abs(sums.gate) < 2.0**-12] for sign in (np.sign(gate),)} == {-1, 1}
     assert (np.abs(sums.rows[sums.rows != 0]) < 2.0**-126).any()
     assert sums.weights.min() < 2.0**-60
+
+
+def routed(name: str) -> np.ndarray:
+    return around.logits(ExpertCase(name, 1, *ROUTER_EDGES[name], 256, 64))
+
+
+def summed(name: str) -> around.Sums:
+    tokens, top, n = COMBINE_EDGES[name]
+    return around.sums(ExpertCase(name, 1, tokens, 64, top, n, 64))
+
+
+def beside(numbers: np.ndarray, edge: float) -> None:
+    """Numbers lie on both sides of an edge, from two away, each half as far as the one before, to 2**-16."""
+    off = numbers.astype(np.float64) - edge
+    for side in (off[off > 0], -off[off < 0]):
+        found = np.unique(side)
+        assert all((np.abs(found / 2.0**-k - 1) < 2.0**-3).any() for k in range(-1, 14))
+        assert found.min() < 2.0**-15
+
+
+def test_shares_and_gates_lie_on_both_sides_of_the_edges_of_the_exponential() -> None:
+    logits = routed("router_edge")
+    assert (logits.max(axis=1) == 0).all()
+    for token in logits:
+        beside(token[token < 0].astype(np.float64) * LOG2E, around.SHARE_EDGE)
+    sums = summed("combine_gates")
+    assert sums.gate is not None
+    assert sums.shared is not None
+    for sign in (-1, 1):
+        beside(sign * sums.gate[np.sign(sums.gate) == sign].astype(np.float64) * LOG2E, around.GATE_EDGE)
+    # A sigmoid of 2**-128 still moves a sum.
+    assert np.median(np.abs(sums.shared[sums.gate < 0])) > 2.0**108 * np.median(np.abs(sums.rows))
+
+
+def test_a_lane_holds_every_number_of_nans_and_infinities() -> None:
+    logits = routed("router_counts")
+    lanes = logits.reshape(len(logits), -1, 32)
+    for kind in (np.isnan(lanes), np.isinf(lanes)):
+        assert set(kind.sum(axis=1).ravel().tolist()) == set(range(33))
+    assert np.isnan(logits).all(axis=1).any()
+    assert np.isinf(logits).all(axis=1).any()
+
+
+def test_a_thread_loses_every_number_of_its_columns_each_more_often_than_all_smaller_ones() -> None:
+    lost = ~np.isfinite(summed("combine_counts").rows).all(axis=1)
+    number, often = np.unique(lost[:-1].reshape(-1, 4).sum(axis=1), return_counts=True)
+    assert number.tolist() == [1, 2, 3, 4]
+    assert (often[1:] > 1.5 * often[:-1]).all()
+    assert not lost[-1].any()
+
+
+def test_one_of_equal_logits_has_the_least_share_there_may_be() -> None:
+    assert {(top, experts) for _, experts, top in EQUAL_SIZES} == {(1, 1024), (1, 512)}
 
 
 def test_gates_of_experts_go_through_every_way_of_the_activation() -> None:

@@ -63,9 +63,9 @@ def logits(case: ExpertCase) -> np.ndarray:
         x = np.ldexp(stream.child("bell").normals(shape), spread)
         x[1::2] = -np.abs(x[1::2]) - np.ldexp(np.float32(8), spread[1::2])
     elif kind == "edge":
-        turn = np.arange(case.experts) + np.arange(case.tokens)[:, None]
-        x = (_beside(SHARE_EDGE, 2 * BESIDE)[turn % (2 * BESIDE)] * np.log(2)).astype(np.float32)
-        x[np.arange(case.tokens), stream.child("which").below(case.experts, case.tokens)] = 0
+        place = stream.child("order").words(shape).argsort(axis=1, kind="stable")
+        x = (_beside(SHARE_EDGE, case.experts) * np.log(2)).astype(np.float32)[place]
+        x[place == case.experts - 1] = 0
     elif kind == "counts":
         x = _counted(stream, x)
     return np.ascontiguousarray(x)
@@ -80,7 +80,7 @@ def _counted(stream: Stream, x: np.ndarray) -> np.ndarray:
     infinite = (kind == 1) | (kind == 2) & ~first | (kind == 3) & (turn < lane)
     sign, bits = stream.child("sign").below(2, x.shape), x.view(np.uint32)
     bits = np.where(nan, _BROKEN[:2][sign], np.where(infinite, _BROKEN[2:][sign], bits))
-    return bits.view(np.float32)
+    return np.asarray(bits.view(np.float32))
 
 
 def _beside(edge: float, count: int) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 
 from strata.executors.base import LaunchError, StrataError
 from strata.executors.lanes import LanesExecutor
-from strata.kernels import combine
+from strata.kernels import combine, router
 from strata.kernels.paths import PATHS, select
 from validation import kinds, magnitude
 from validation.cases import Case
@@ -36,6 +36,33 @@ def test_what_cannot_be_mapped_is_one_line() -> None:
         Mapped((1 << 55,), np.uint64, "everything")
     with pytest.raises(StrataError, match="7 bytes before the boundary, expected a multiple of 256"):
         Mapped((4,), np.uint8, "odd", 7)
+
+
+def test_a_kernel_that_reads_for_ever_is_stopped_and_another_is_not() -> None:
+    lanes = LanesExecutor(flavor="checked", threads=1)
+    made = Mapped((1 << 22, 32), np.float32, "logits")
+    ids, weights = (Mapped((1 << 22, 1), kind, name) for kind, name in ((np.int32, "ids"), (np.float32, "weights")))
+    counts = lanes.array(np.zeros(2, np.int32), written=True)
+
+    def launch(tokens: int) -> None:
+        sizes = (np.int32(tokens), np.int32(32), np.int32(1))
+        lanes.launch(router.kernel(), (1, 1, 1), (made, ids, weights, counts, *sizes))
+
+    with made.readable_for(600):
+        launch(4)
+    with pytest.raises(LaunchError, match=r"logits: still being read after 0.05 s"), made.readable_for(0.05):
+        launch(1 << 22)  # of minutes
+    assert made.guards_intact()
+
+
+def test_the_router_is_asked_a_second_turn_of_the_most_blocks_and_sums_their_last_columns() -> None:
+    lanes = LanesExecutor(flavor="checked")
+    for operation, case, names in (
+        ("router", ExpertCase("router_sizes", 1, 2, 33, 2, 256, 64), ("far", "few blocks", "most blocks")),
+        ("combine", ExpertCase("combine_sizes", 1, 2, 64, 2, 256, 64), ("far", "far ranks", "far columns")),
+    ):
+        found = magnitude.checks(case, PATHS[f"{operation}/fp32/simt"], lanes)
+        assert [(check.name, check.verdict) for check in found] == [(name, Verdict.EXACT) for name in names]
 
 
 def test_the_end_of_a_grid_is_run_alone() -> None:

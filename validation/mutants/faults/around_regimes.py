@@ -114,7 +114,7 @@ _FAULTS = (
         *_COMBINE,
     ),
     Mutant(
-        "router-least-sum-2^-6",
+        "router-least-sum-1-in-64",
         ROUTER,
         _LEAST,
         _LEAST.replace("0x38800000u", "0x3c800000u"),
@@ -123,7 +123,7 @@ _FAULTS = (
         ("router_equal",),
     ),
     Mutant(
-        "router-least-sum-2^-9",
+        "router-least-sum-1-in-512",
         ROUTER,
         _LEAST,
         _LEAST.replace("0x38800000u", "0x3b000000u"),
