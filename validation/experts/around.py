@@ -86,7 +86,7 @@ def _counted(stream: Stream, x: np.ndarray) -> np.ndarray:
 def _beside(edge: float, count: int) -> np.ndarray:
     """float64 [count]: numbers above and below an edge in turn, coming nearer to it."""
     turn = np.arange(count)
-    return edge + np.where(turn % 2 == 0, 1, -1) * 2.0 ** (1 - turn // 2 % BESIDE)
+    return np.asarray(edge + np.where(turn % 2 == 0, 1, -1) * 2.0 ** (1 - turn // 2 % BESIDE))
 
 
 def _closer(ends: tuple[int, int], count: int) -> np.ndarray:
