@@ -92,6 +92,17 @@ class OverwritingLast(Meddler):
         overwritten(executor, given)
 
 
+class OverwritingBoth(Meddler):
+    """Does so to the array of its own as well that the memory was made from."""
+
+    def act(self, executor: Executor, given: np.ndarray) -> None:
+        octets = np.ascontiguousarray(given).reshape(-1).view(np.uint8).copy()
+        buffer = executor.array(octets, "given")
+        executor.launch(Kernel(stand_in.ENTRY, stand_in.ENTRY, stand_in.BLOCK), (1, 1, 1), [buffer])
+        octets[-1] ^= 1
+        buffer.write(octets)
+
+
 def overwritten(executor: Executor, given: np.ndarray) -> None:
     """A launch that changes the last byte of its input, of an odd number of bytes."""
     octets = np.ascontiguousarray(given).reshape(-1).view(np.uint8)[:-1]
@@ -259,6 +270,7 @@ def changing() -> Iterator[Control]:
             (f"low bits of {given} cleared and put back", Restoring, bits),
             (f"memory that holds {given} overwritten", Overwriting, "inputs"),
             (f"memory that holds {given} overwritten at the end", OverwritingLast, "inputs"),
+            (f"memory that holds {given} overwritten, and what it was made from", OverwritingBoth, "inputs"),
             (f"memory that holds {given} overwritten in a later run", partial(Overwriting, SECOND), "inputs"),
         )
         for name, make, check in rows:

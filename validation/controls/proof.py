@@ -24,6 +24,7 @@ from validation.controls import (
     memory_loans,
     runs,
     values,
+    watched_buffers,
 )
 from validation.controls.control import Answer, Control, answer
 
@@ -51,6 +52,7 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "healthy routers and sums": around.positive,
     "wrong routers and sums": around.negative,
     "loans of memory": memory_loans.loans,
+    "inputs that are watched": watched_buffers.watching,
     "kernels that keep their inputs": changed_inputs.unchanging,
     "kernels that change their inputs": changed_inputs.changing,
     "flags of compilation": flags.compilation,

@@ -139,6 +139,13 @@ def _harness() -> Iterator[Mutant]:
         "Only what a launch finds by addresses is compared.",
     )
     yield _fault(
+        "memory-compared-with-itself",
+        "watched",
+        "np.array(host)",
+        "np.asarray(host)",
+        "What an input buffer was made from is the caller's array, which may change with the buffer.",
+    )
+    yield _fault(
         "result-not-copied",
         "handed",
         "return rebuilt(result, lambda name, array: array.copy())",
@@ -168,7 +175,30 @@ def _harness() -> Iterator[Mutant]:
     )
 
 
+def _unwatched() -> Iterator[Mutant]:
+    """An input of each operation is handed out as memory that kernels may write to."""
+    for name, file, made in (
+        ("attention-ids", "attention", 'executor.array(ids, "ids"'),
+        ("pool-table", "pool", 'executor.array(pool.table, "page table"'),
+        ("packed-rows", "kv_pack", "executor.array(x.reshape(rows, HEAD_DIM), name"),
+        ("expert-addresses", "experts", 'executor.array(np.array(addresses, np.uint64), "expert addresses"'),
+        ("fused-ids", "expert_fused", 'executor.array(ids, "ids"'),
+        ("older-pairs", "older_experts", 'executor.array(grouping.pairs, "pairs"'),
+        ("router-logits", "router", 'executor.array(logits, "logits"'),
+        ("combine-weights", "combine", "buffers[name] = executor.array(x, name"),
+    ):
+        yield Mutant(
+            f"handed-unwatched-{name}",
+            f"{_KERNELS}{file}.py",
+            f"{made})",
+            f"{made}, written=True)",
+            "Nobody knows any longer what an input buffer was made from.",
+            controls=True,
+        )
+
+
 def mutants() -> Iterator[Mutant]:
     """Every mutant of both kinds."""
     yield from _candidates()
     yield from _harness()
+    yield from _unwatched()

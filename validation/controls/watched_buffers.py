@@ -1,0 +1,148 @@
+"""Controls of what is compared after a run: every buffer of an operation's launches that is no output or workspace.
+
+The true host code of each operation runs on an executor that launches nothing. Then the last byte of every buffer that
+its launches were given is changed, and those that nobody misses must be the ones that kernels may write to. So an
+input that is handed out as `written`, made as an empty buffer, or not named to a launch is one name too many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from strata.executors.base import Argument, Buffer, Executor, Kernel, Witness
+from strata.kernels import kv_pack
+from strata.kernels.paths import EXPERTS, PATHS, Path
+from strata.kernels.pool import HEAD_DIM
+from validation import around_case, pack_case, pools
+from validation.cases import Case
+from validation.controls.control import Control
+from validation.controls.stand_in import StubExecutor
+from validation.experts import around
+from validation.experts.case import ExpertCase
+from validation.experts.inputs import build as build_experts
+from validation.experts.kernels import OPERATIONS
+from validation.operations import ATTENTION
+from validation.watched import Watched
+
+
+class Ledger(StubExecutor):
+    """Keeps every buffer that it makes, with its name, and knows which of them launches were given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[tuple[str, Buffer]] = []
+        self.given: set[int] = set()
+
+    def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> Buffer:
+        self.made.append((name, super().array(host, name, written=written)))
+        return self.made[-1][1]
+
+    def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = 0, name: str = "") -> Buffer:
+        self.made.append((name, super().empty(shape, dtype, name=name)))
+        return self.made[-1][1]
+
+    def launch(
+        self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
+    ) -> Witness:
+        for one in (*args, *reached):
+            if one is not None and not isinstance(one, np.generic):
+                self.given.add(id(one))
+        return super().launch(kernel, grid, args, reached)
+
+
+def _timed(prepare: Callable[..., tuple[Callable[[], object], Any]] | None, executor: Executor, *of: Any) -> None:
+    if prepare is not None:
+        prepare(executor, *of)[0]()
+
+
+def _attention(executor: Executor, path: Path) -> None:
+    operation, inputs = ATTENTION[path.operation], pools.build(_CASE, path.mode)
+    operation.run(executor, path, inputs)
+    _timed(operation.prepare, executor, path, inputs)
+
+
+def _pack(executor: Executor, path: Path) -> None:
+    rows = np.ones((3, 1, HEAD_DIM), np.float32)
+    pool = kv_pack.empty_pool(path.mode, 1, 4, 1, np.zeros(1, np.int32))
+    kernels = pack_case.Packing()
+    kernels.append(executor, pool, rows, rows, np.array([0, 2, 1]))
+    kernels.hadamard(executor, rows)
+
+
+def _experts(executor: Executor, path: Path) -> None:
+    operation = OPERATIONS[path.operation]
+    inputs = build_experts(ExpertCase("experts_decades", 5, 3, 2, 1, 256, 256), path.mode)
+    operation.run(executor, path, inputs, None, True)
+    _timed(operation.prepare, executor, path, inputs)
+
+
+def _router(executor: Executor, path: Path) -> None:
+    logits = around.logits(ExpertCase("router_bell", 5, 2, 8, 3, 256, 64))
+    around_case.Around().route(executor, logits, 3)
+
+
+def _combine(executor: Executor, path: Path) -> None:
+    data = around.sums(ExpertCase("combine_decades", 5, 2, 8, 3, 256, 64))
+    around_case.Around().combine(executor, data.rows, data.weights, data.shared, data.gate)
+
+
+_CASE = Case("signed_decades", 5, 41, 1, 4, n_head_kv=2, group=4)
+#: What runs the host code of each operation.
+_HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
+    "prompt_attention": _attention,
+    "decode_attention": _attention,
+    "kv_pack": _pack,
+    "expert_fused": _experts,
+    "expert_mmq": _experts,
+    "expert_decode": _experts,
+    "router": _router,
+    "combine": _combine,
+}
+_OLDER = ("codes of h", "codes of x", "gate and up", "h", "h lost", "output lost", "rows", "x lost")
+_PACKED = ("k pool", "lost", "out", "v pool")
+#: Buffers of its launches that kernels may write to, of an operation or of one of its modes.
+WRITTEN: Mapping[str, tuple[str, ...]] = {
+    "prompt_attention": ("out",),
+    "decode_attention": ("maxima", "out", "sums", "weights"),
+    "kv_pack/fp16": _PACKED,
+    "kv_pack/int8": (*_PACKED, "k scales", "v scales"),
+    "kv_pack/k8v4": (*_PACKED, "k scales", "rotated v"),
+    "kv_pack/q4_0": (*_PACKED, "rotated k", "rotated v"),
+    "expert_fused": (
+        *("first tiles of 128", "first tiles of 64", "ignored", "offsets", "pairs", "rows", "slot", "status"),
+        *("tiles of 128", "tiles of 64", "trace", "units of h", "units of x"),
+    ),
+    "expert_mmq": _OLDER,
+    "expert_decode": (*_OLDER, "scales of h", "scales of x"),
+    "router": ("counts", "ids", "weights"),
+    "combine": ("lost", "out"),
+}
+#: Modes of experts with every kind of codebook: host code knows no other difference between them.
+_EXPERT_MODES = ("iq3_xxs/iq4_nl", "iq2_s/q2_0")
+
+
+def _unmissed(path: Path) -> str:
+    """The names of buffers that may hold something else after a run, as far as the harness knows."""
+    ledger = Ledger()
+    own = Watched(ledger)
+    _HOSTS[path.operation](own, path)
+    found = {name for name, buffer in ledger.made if id(buffer) not in ledger.given}
+    for name, buffer in ledger.made:
+        values = buffer.host()
+        values.reshape(-1).view(np.uint8)[-1:] ^= 1
+        buffer.write(values)
+        if values.size and not list(own.changed({id(buffer): buffer})):
+            found.add(name)
+    return ", ".join(sorted(found))
+
+
+def watching() -> Iterator[Control]:
+    """The host code of every operation, in every mode that it tells from others: all its inputs are watched."""
+    for path in PATHS.values():
+        if path.operation not in EXPERTS or path.mode in _EXPERT_MODES:
+            due = WRITTEN.get(path.operation) or WRITTEN[f"{path.operation}/{path.mode}"]
+            yield Control(f"watched/{path.name}", partial(_unmissed, path), ", ".join(sorted(due)))
