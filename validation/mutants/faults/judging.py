@@ -59,6 +59,7 @@ def _gates() -> Iterator[Mutant]:
             f"    return np.broadcast_to(made.max(axis={axis}, keepdims=True), made.shape).copy()",
             "Every weight has the widest bound of all, or of its token.",
         )
+    yield from _wide_in_one_place()
     yield _fault(
         "gate-1-of-itself",
         JUDGE,
@@ -115,6 +116,58 @@ def _gates() -> Iterator[Mutant]:
         "            weights = softmax(of.scores.astype(np.float32)).astype(np.float32)\n",
         "Weights of the reference are as wrong as those of the kernels.",
         tests=("tests/validation/reference/test_prompt_attention.py",),
+    )
+
+
+def _wide_in_one_place() -> Iterator[Mutant]:
+    """Bounds eight times too wide for one index: it changes no verdict of a sound kernel."""
+    whole = "    return np.asarray(kernel_bound(path, inputs, reference, own, executor) + own)"
+    router = "    return np.asarray((routed.weights * relative + absolute) * WIDENED)"
+    combine = "    return np.asarray((((1 + U) ** (ranks + 1) - 1) * mass + off + (ranks + 1) * 2.0**-150) * WIDENED)"
+    product = "    bound = CROSS * U * rounding + (x.shape[1] + 4) * UNIT * size + floor"
+    decode = "    bound = CROSS * U * rounding + (len(sums) + _LANES + 4) * UNIT * size + floor"
+    path = "    return Bounded(made.value, made.bound * CROSS + spread @ down.sizes.T * CROSS)"
+    spread = "    spread = np.max([np.abs(corner - middle) for corner in corners], axis=0)"
+    share = "    mass = np.einsum("
+    rotation = "    total = np.abs(x.astype(np.float64)).sum(axis=-1, keepdims=True)"
+    for name, file, line, wider in (
+        ("query", "path_bound", whole, ("made", "made[-1:]")),
+        ("head", "path_bound", whole, ("made", "made[:, -1]")),
+        ("dim", "path_bound", whole, ("made", "made[..., -1]")),
+        ("token-router", "bounds/router", router, ("made", "made[-1:]")),
+        ("rank-router", "bounds/router", router, ("made", "made[:, -1]")),
+        ("token-combine", "bounds/combine", combine, ("made", "made[-1:]")),
+        ("column-combine", "bounds/combine", combine, ("made", "made[:, -1]")),
+        ("token-experts", "bounds/experts", product, ("bound", "bound[-1:]")),
+        ("row-experts", "bounds/experts", product, ("bound", "bound[:, -1]")),
+        ("token-expert-decode", "bounds/expert_decode", decode, ("bound", "bound[-1:]")),
+        ("row-expert-decode", "bounds/expert_decode", decode, ("bound", "bound[:, -1]")),
+        ("column-experts-path", "bounds/experts", path, ("made", "made.bound[:, -1]")),
+        ("hidden-value-experts", "bounds/experts", spread, ("spread", "spread[-1:]")),
+        ("row-rotation", "bounds/kv_pack", rotation, ("total", "total[-1:]")),
+    ):
+        variable, part = wider
+        if line.startswith("    return np.asarray("):
+            value = line.removeprefix("    return ")
+            new = f"    {variable} = {value}\n    {part} *= 8\n    return {variable}"
+        elif line is path:
+            new = f"    {part} *= 8\n{line}"
+        else:
+            new = f"{line}\n    {part} *= 8"
+        yield _fault(f"wide-{name}", f"validation/{file}.py", line, new, "The bound is wider for one index alone.")
+    yield _fault(
+        "wide-rank-combine",
+        "validation/bounds/combine.py",
+        share,
+        f"    weights = weights * np.float32([1] * (ranks - 1) + [8])\n{share}",
+        "The last rank's share of the bound is eight times too wide.",
+    )
+    yield _fault(
+        "bound-beside-the-data",
+        "validation/path_bound.py",
+        whole,
+        whole.replace("+ own)", "+ own + 1e-6)"),
+        "The bound has a term that does not follow the data.",
     )
 
 

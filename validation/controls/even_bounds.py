@@ -1,0 +1,243 @@
+"""Controls of derived bounds: elements that are copies of one another have one bound, which grows as the data does.
+
+A factor on the bound of one query, head, dim, token, rank, row or column changes no verdict of a sound kernel. So
+inputs are made in which all of them are alike, and their bounds must be too, to the rounding of their evaluation. One
+that is wrong of all elements is seen by the ledger, unless it is a term that does not follow the data: so all data is
+taken a power of two as large, and its bounds must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache, partial
+
+import numpy as np
+
+from strata.kernels.paths import PATHS, Path
+from strata.kernels.pool import HEAD_DIM
+from validation import path_bound, pools
+from validation.bounds import combine as combine_bounds
+from validation.bounds import expert_decode as decode_bounds
+from validation.bounds import experts as expert_bounds
+from validation.bounds import kv_pack as pack_bounds
+from validation.bounds import router as router_bounds
+from validation.bounds.softmax import WIDENED
+from validation.cases import Case
+from validation.controls.control import Control
+from validation.controls.stand_in import StubExecutor
+from validation.experts import around
+from validation.experts.case import ExpertCase
+from validation.experts.inputs import Matrices
+from validation.experts.inputs import build as build_experts
+from validation.operations import ATTENTION
+from validation.pools import Inputs
+from validation.reference import expert_decode as decode_reference
+from validation.reference import experts as expert_reference
+from validation.reference import router as router_reference
+from validation.reference.experts import Weights
+from validation.reference.prompt_attention import attend
+
+EVEN, GROWS = "alike", "grows with the data"
+#: Data becomes so many times as large.
+_LARGER = 2.0**3
+_CASE = Case("signed_decades", 5, 41, 3, 4, n_head_kv=3, group=4)
+_ROUTED = ExpertCase("experts_decades", 5, 3, 2, 1, 256, 256)
+_LANES = StubExecutor()
+
+
+def _alike(*bounds: np.ndarray) -> str:
+    """Whether all elements of an array have one bound, of each array."""
+    for bound in bounds:
+        low, high = float(bound.min()), float(bound.max())
+        if not 0 < low <= high <= low * WIDENED:
+            return f"from {low:.4g} to {high:.4g}"
+    return EVEN
+
+
+def _grown(bound: np.ndarray, of_larger: np.ndarray) -> str:
+    due = bound * _LARGER
+    return GROWS if (np.abs(of_larger - due) <= (WIDENED - 1) * due).all() else "does not"
+
+
+def _copies(x: np.ndarray, *axes: int) -> np.ndarray:
+    """What is first on some axes, in every place of them."""
+    for axis in axes:
+        x = np.broadcast_to(np.take(x, [0], axis=axis), x.shape)
+    return np.ascontiguousarray(x)
+
+
+@cache
+def _attention_inputs(mode: str) -> Inputs:
+    """Queries, heads and dims of V that are copies of one another."""
+    inputs = pools.build(_CASE, mode)
+    pool = inputs.pool
+    v = pool.v
+    if v.dtype == np.uint8:  # blocks of a scale and two codes a byte
+        blocks = _copies(v.reshape(*v.shape[:-1], 8, 18), -2).copy()
+        blocks[..., 2:] = 0x11 * (blocks[..., 2:3] & 15)
+        v = blocks.reshape(v.shape)
+    else:
+        v = _copies(v, -1)
+    k_scale, v_scale = (None if one is None else _copies(one, 1) for one in (pool.k_scale, pool.v_scale))
+    even = replace(
+        pool,
+        k=_copies(pool.k, 1),
+        v=_copies(v, 1),
+        k_scale=k_scale,
+        v_scale=None if v_scale is None else _copies(v_scale, -1),
+    )
+    # The last query is the widest.
+    q, ids, steps, widths = (x[::-1] for x in (inputs.q, inputs.ids, inputs.steps, inputs.widths))
+    return Inputs(_copies(q, 0, 1), even, _copies(ids, 0), _copies(steps, 0), _copies(widths, 0))
+
+
+def _attention_bounds(path: Path, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    reference = attend(inputs.q, inputs.pool, inputs.ids, inputs.steps, np.arange(len(inputs.q)))
+    own = path_bound.reference_bound(inputs, reference)
+    return own, path_bound.bound(path, inputs, reference, _LANES)
+
+
+def _attention(path: Path) -> str:
+    return _alike(*_attention_bounds(path, _attention_inputs(path.mode)))
+
+
+def _attention_grows(path: Path) -> str:
+    inputs = pools.build(_CASE, path.mode)
+    pool = inputs.pool
+    with np.errstate(invalid="ignore"):  # poison
+        larger = replace(inputs, pool=replace(pool, v=pool.v * np.float16(_LARGER)))
+    (_, bound), (_, of_larger) = (_attention_bounds(path, one) for one in (inputs, larger))
+    return _grown(bound, of_larger)
+
+
+def _rotation_rows() -> np.ndarray:
+    return _copies(_CASE.stream("k").normals((3, HEAD_DIM), 0), 0)
+
+
+def _rotation() -> str:
+    x = _rotation_rows()
+    return _alike(np.broadcast_to(pack_bounds.hadamard(x), x.shape))
+
+
+def _rotation_grows() -> str:
+    x = _rotation_rows()
+    return _grown(*(pack_bounds.hadamard(one) for one in (x, x * np.float32(_LARGER))))
+
+
+def _router(recipe: str) -> np.ndarray:
+    logits = _copies(around.logits(ExpertCase(recipe, 5, 4, 40, 5, 256, 64)), 0)
+    return router_bounds.weights(router_reference.route(logits, 5), 40)
+
+
+def _router_weights() -> str:
+    """Of equal logits all weights are equal."""
+    return _alike(_router("router_equal"))
+
+
+def _router_tokens() -> str:
+    """Weights that differ, of tokens that do not."""
+    return _alike(*_router("router_bell").T)
+
+
+def _sums() -> tuple[np.ndarray, ...]:
+    """Rows, weights, shared row and gate: tokens and columns that are copies of one another."""
+    data = around.sums(ExpertCase("combine_decades", 5, 4, 8, 3, 256, 64)).tokens(np.array([1, 1, 1]))
+    assert data.shared is not None
+    assert data.gate is not None
+    return _copies(data.rows, -1), data.weights, _copies(data.shared, -1), data.gate
+
+
+def _combine() -> str:
+    return _alike(combine_bounds.rows(*_sums()))
+
+
+def _combine_ranks() -> str:
+    """A sum knows no order of its ranks."""
+    rows, weights, _, _ = _sums()
+    orders = [np.roll(np.arange(weights.shape[1]), turn) for turn in range(weights.shape[1])]
+    return _alike(np.stack([combine_bounds.rows(rows[:, order], weights[:, order]) for order in orders]))
+
+
+def _combine_grows() -> str:
+    rows, weights, shared, gate = _sums()
+    larger = np.float32(_LARGER)
+    pairs = ((rows, weights, shared, gate), (rows * larger, weights, shared * larger, gate))
+    return _grown(*(combine_bounds.rows(*one) for one in pairs))
+
+
+def _rows_alike(w: Weights) -> Weights:
+    return Weights(_copies(w.q, 0), _copies(w.scale, 0))
+
+
+@cache
+def _experts() -> tuple[Matrices, np.ndarray]:
+    """An expert all of whose rows of a matrix are copies of one another, and what codes of such tokens stand for."""
+    data = build_experts(_ROUTED, "iq3_xxs/iq4_nl")
+    made = Matrices(*(_rows_alike(one) for one in data.matrices(0)))
+    return made, expert_reference.values(expert_reference.quantise(_copies(data.x, 0)))
+
+
+def _products() -> str:
+    made, x = _experts()
+    return _alike(*(expert_bounds.product(one, x).bound for one in (made.gate, made.up)))
+
+
+def _products_grow() -> str:
+    made, x = _experts()
+    return _grown(*(expert_bounds.product(made.gate, one).bound for one in (x, x * _LARGER)))
+
+
+def _hidden() -> str:
+    made, x = _experts()
+    gate, up = (expert_bounds.product(one, x) for one in (made.gate, made.up))
+    return _alike(expert_bounds.swiglu(gate.value, up.value).bound, expert_bounds.hidden(gate, up).bound)
+
+
+def _codes() -> str:
+    """The smallest and largest allowed codes and scales, of both arithmetics."""
+    made, x = _experts()
+    h = expert_bounds.hidden(*(expert_bounds.product(one, x) for one in (made.gate, made.up)))
+    both = expert_bounds.codes(h), decode_bounds.codes(h)
+    return _alike(
+        *(side for one in both for side in (one.scale_low, one.scale_high)),
+        *(np.abs(side) for one in both for side in (one.low, one.high, one.nearest)),
+    )
+
+
+def _path() -> str:
+    made, x = _experts()
+    return _alike(expert_bounds.path(*made, x).bound)
+
+
+def _decode_products() -> str:
+    data = build_experts(_ROUTED, "iq3_xxs/iq4_nl")
+    found = decode_reference.matrix(data.gate_up, data.parts(0)[0], data.ff)
+    w = replace(found, q=_copies(found.q, 0), d=_copies(found.d, 0), level=_copies(found.level, 0))
+    return _alike(decode_bounds.product(w, decode_reference.quantise(_copies(data.x, 0))).bound)
+
+
+def even() -> Iterator[Control]:
+    """Bounds of every operation, over all their elements at once."""
+    for name, path in PATHS.items():
+        if path.operation in ATTENTION:
+            yield Control(f"even/{name}", partial(_attention, path), EVEN)
+            if path.mode == "fp16":
+                yield Control(f"even/{name}: larger V", partial(_attention_grows, path), GROWS)
+    rows: tuple[tuple[str, Callable[[], str], str], ...] = (
+        ("rotation", _rotation, EVEN),
+        ("rotation: larger rows", _rotation_grows, GROWS),
+        ("router", _router_weights, EVEN),
+        ("router: tokens", _router_tokens, EVEN),
+        ("combine", _combine, EVEN),
+        ("combine: ranks in another order", _combine_ranks, EVEN),
+        ("combine: larger rows", _combine_grows, GROWS),
+        ("experts: products", _products, EVEN),
+        ("experts: products of larger tokens", _products_grow, GROWS),
+        ("experts: hidden", _hidden, EVEN),
+        ("experts: codes", _codes, EVEN),
+        ("experts: path", _path, EVEN),
+        ("experts of decode: products", _decode_products, EVEN),
+    )
+    for what, ask, due in rows:
+        yield Control(f"even/{what}", ask, due)
