@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -112,14 +112,8 @@ def run(
         )
     with found.timed("bound"):
         key = (case, path.mode)
-        own: np.ndarray = memo.get("reference bound", key, lambda: reference_bound(inputs, reference))
-        limit = kernel_bound(path, inputs, reference, own, executor)
-        base_limit: np.ndarray | None = None
-        if base is not None:
-            base_limit = memo.get(
-                "baseline bound", (case, base), lambda: kernel_bound(base, inputs, reference, own, executor) + own
-            )
-        truth = judge.Truth(reference, limit + own, base_limit, case.queries >= PUBLISHED_QUERIES, predicted)
+        limit = limits(case, path, inputs, reference, executor, memo)
+        truth = judge.Truth(reference, limit.path, limit.base, case.queries >= PUBLISHED_QUERIES, predicted)
     with found.timed("certificate"):
         try:
             proof: Certificate = memo.get("certificate", key, lambda: certify(case, inputs, rows))
@@ -127,13 +121,13 @@ def run(
         except NotFiniteError as error:
             found.checks.append(Check("certificate", Verdict.VOID, str(error)))
             return found
-        found.checks.append(certificate(reference.out, own, enclosures))
+        found.checks.append(certificate(reference.out, limit.own, enclosures))
         if not found.checks[-1].verdict.passes:  # nothing that follows would say anything about the path
             return found
     with found.timed("verdict"):
         found.checks = [judge.placed(check, truth) for check in found.checks]
         found.checks += judge.gates(new, old, truth)
-        found.checks.append(certified("certified", new[rows], limit, enclosures))
+        found.checks.append(certified("certified", new[rows], limit.kernel, enclosures))
         if old is not None:
             found.checks.append(judge.anchor(old, truth))
         found.checks.append(judge.battery(old, truth))
@@ -146,6 +140,27 @@ def run(
         with found.timed("timing"):
             _time(found, inputs, (path, new), (base, old), executor, settings.reps, operations)
     return found
+
+
+class Limits(NamedTuple):
+    """Derived bounds, float64 of the reference's shape. own: of the reference from the true value; kernel: of the path
+    from that; path, base: of path and baseline from the reference, None where there is no baseline."""
+
+    own: np.ndarray
+    kernel: np.ndarray
+    path: np.ndarray
+    base: np.ndarray | None
+
+
+def limits(case: Case, path: Path, inputs: Inputs, reference: Reference, executor: Executor, memo: Memo) -> Limits:
+    """The bounds of a case, of which the memo keeps those that its paths share."""
+    own: np.ndarray = memo.get("reference bound", (case, path.mode), lambda: reference_bound(inputs, reference))
+    kernel = kernel_bound(path, inputs, reference, own, executor)
+    base: np.ndarray | None = None
+    if path.baseline:
+        of = PATHS[path.baseline]
+        base = memo.get("baseline bound", (case, of), lambda: kernel_bound(of, inputs, reference, own, executor) + own)
+    return Limits(own, kernel, kernel + own, base)
 
 
 def make_inputs(case: Case, path: Path, executor: Executor, settings: Settings) -> Inputs:

@@ -16,7 +16,8 @@ import numpy as np
 
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import HEAD_DIM
-from validation import path_bound, pools
+from validation import attention_case, path_bound, pools
+from validation.attention_case import Memo
 from validation.bounds import combine as combine_bounds
 from validation.bounds import expert_decode as decode_bounds
 from validation.bounds import experts as expert_bounds
@@ -26,8 +27,10 @@ from validation.bounds.softmax import WIDENED
 from validation.cases import Case
 from validation.controls.control import Control
 from validation.controls.stand_in import StubExecutor
-from validation.experts import around
+from validation.experts import around, expected
+from validation.experts.arithmetic import DECODE, FUSED, MMQ, Arithmetic
 from validation.experts.case import ExpertCase
+from validation.experts.inputs import Inputs as Routed
 from validation.experts.inputs import Matrices
 from validation.experts.inputs import build as build_experts
 from validation.operations import ATTENTION
@@ -41,7 +44,7 @@ from validation.reference.prompt_attention import attend
 EVEN, GROWS = "alike", "grows with the data"
 #: Data becomes so many times as large.
 _LARGER = 2.0**3
-_CASE = Case("signed_decades", 5, 41, 3, 4, n_head_kv=3, group=4)
+_CASE = Case("signed_decades", 5, 41, 2, 4, n_head_kv=2, group=4)
 _ROUTED = ExpertCase("experts_decades", 5, 3, 2, 1, 256, 256)
 _LANES = StubExecutor()
 
@@ -92,10 +95,11 @@ def _attention_inputs(mode: str) -> Inputs:
     return Inputs(_copies(q, 0, 1), even, _copies(ids, 0), _copies(steps, 0), _copies(widths, 0))
 
 
-def _attention_bounds(path: Path, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+def _attention_bounds(path: Path, inputs: Inputs) -> tuple[np.ndarray, ...]:
+    """As a case has them."""
     reference = attend(inputs.q, inputs.pool, inputs.ids, inputs.steps, np.arange(len(inputs.q)))
-    own = path_bound.reference_bound(inputs, reference)
-    return own, path_bound.bound(path, inputs, reference, _LANES)
+    limits = attention_case.limits(_CASE, path, inputs, reference, _LANES, Memo())
+    return tuple(one for one in (*limits, path_bound.bound(path, inputs, reference, _LANES)) if one is not None)
 
 
 def _attention(path: Path) -> str:
@@ -103,12 +107,13 @@ def _attention(path: Path) -> str:
 
 
 def _attention_grows(path: Path) -> str:
-    inputs = pools.build(_CASE, path.mode)
+    inputs = pools.build(replace(_CASE, queries=1), path.mode)
     pool = inputs.pool
     with np.errstate(invalid="ignore"):  # poison
         larger = replace(inputs, pool=replace(pool, v=pool.v * np.float16(_LARGER)))
-    (_, bound), (_, of_larger) = (_attention_bounds(path, one) for one in (inputs, larger))
-    return _grown(bound, of_larger)
+    pairs = zip(*(_attention_bounds(path, one) for one in (inputs, larger)), strict=True)
+    said = {_grown(*pair) for pair in pairs}
+    return ", ".join(sorted(said))
 
 
 def _rotation_rows() -> np.ndarray:
@@ -210,6 +215,26 @@ def _path() -> str:
     return _alike(expert_bounds.path(*made, x).bound)
 
 
+@cache
+def _routed() -> Routed:
+    """Inputs of which all rows of a matrix have the same bytes, and all tokens are one."""
+    data = build_experts(_ROUTED, "iq3_xxs/iq4_nl")
+    gate, up, down = data.parts(0)
+    rows = [_copies(part.reshape(count, -1), 0) for part, count in ((gate, data.ff), (up, data.ff), (down, data.n))]
+    blob = np.concatenate([one.reshape(-1) for one in rows])
+    return replace(data, blobs=np.stack([blob] * data.experts), x=_copies(data.x, 0), ids=np.zeros_like(data.ids))
+
+
+def _model(arithmetic: Arithmetic) -> str:
+    """As a case has them, of the pairs of several tokens: of the whole and of every step."""
+    data = _routed()
+    pairs = np.arange(data.pairs)
+    bits = expected.bits(data, pairs, arithmetic)
+    steps = expected.steps(data, pairs, bits.gate, bits.up, bits.h, arithmetic)
+    whole = expected.model(data, pairs, arithmetic)
+    return _alike(whole.rounded.bound, steps.gate.bound, steps.up.bound, steps.down.bound)
+
+
 def _decode_products() -> str:
     data = build_experts(_ROUTED, "iq3_xxs/iq4_nl")
     found = decode_reference.matrix(data.gate_up, data.parts(0)[0], data.ff)
@@ -222,7 +247,7 @@ def even() -> Iterator[Control]:
     for name, path in PATHS.items():
         if path.operation in ATTENTION:
             yield Control(f"even/{name}", partial(_attention, path), EVEN)
-            if path.mode == "fp16":
+            if path.mode == "fp16" and path.baseline:
                 yield Control(f"even/{name}: larger V", partial(_attention_grows, path), GROWS)
     rows: tuple[tuple[str, Callable[[], str], str], ...] = (
         ("rotation", _rotation, EVEN),
@@ -239,5 +264,7 @@ def even() -> Iterator[Control]:
         ("experts: path", _path, EVEN),
         ("experts of decode: products", _decode_products, EVEN),
     )
+    for name, arithmetic in (("expert_fused", FUSED), ("expert_mmq", MMQ), ("expert_decode", DECODE)):
+        yield Control(f"even/{name}", partial(_model, arithmetic), EVEN)
     for what, ask, due in rows:
         yield Control(f"even/{what}", ask, due)

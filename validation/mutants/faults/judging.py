@@ -162,6 +162,41 @@ def _wide_in_one_place() -> Iterator[Mutant]:
         f"    weights = weights * np.float32([1] * (ranks - 1) + [8])\n{share}",
         "The last rank's share of the bound is eight times too wide.",
     )
+    for name, part in (("query", "limit[-1:]"), ("head", "limit[:, -1]"), ("dim", "limit[..., -1]")):
+        yield _fault(
+            f"wide-{name}-of-the-case",
+            CASE,
+            "    return Limits(own, kernel, kernel + own, base)",
+            f"    limit = kernel + own\n    {part} *= 8\n    return Limits(own, kernel, limit, base)",
+            "The bound that a case is held against is wider for one index alone.",
+        )
+    value = "own, kernel, kernel + own, base"
+    for name in ("base", "own"):
+        yield _fault(
+            f"wide-head-of-the-{name}",
+            CASE,
+            f"    return Limits({value})",
+            f"    if base is not None:\n        {name} = {name}.copy()\n        {name}[:, -1] *= 8\n"
+            f"    return Limits({value})",
+            "The bound of baseline or reference is wider for one head alone.",
+        )
+    for name, part in (("token", "whole.bound[-1:]"), ("column", "whole.bound[:, -1]")):
+        line = "        value[places], bound[places] = whole.value, whole.bound"
+        yield _fault(
+            f"wide-{name}-of-the-model",
+            "validation/experts/expected.py",
+            line,
+            f"        {part} *= 8\n{line}",
+            "The bound that experts are held against is wider for one index alone.",
+        )
+    line = "            sides[name][0][places], sides[name][1][places] = held.value, held.bound"
+    yield _fault(
+        "wide-column-of-a-step",
+        "validation/experts/expected.py",
+        line,
+        f"            held.bound[:, -1] *= 8\n{line}",
+        "The bound that a step of experts is held against is wider for one column alone.",
+    )
     yield _fault(
         "bound-beside-the-data",
         "validation/path_bound.py",
