@@ -23,7 +23,7 @@ from validation.arrays import frozen, rebuilt
 from validation.attention_case import Memo
 from validation.captured import archive
 from validation.captured.archive import Capture, LayerCapture, Metadata
-from validation.controls import kernels, local_bounds
+from validation.controls import even_bounds, kernels, local_bounds
 from validation.experts import golden
 from validation.experts import kernels as expert_kernels
 from validation.experts.case import ExpertCase
@@ -39,6 +39,9 @@ CACHED: dict[str, Callable[[], Any]] = {
     "strata.formats.codes._four_twos": lambda: codes._four_twos(),
     "strata.formats.codes._negative": lambda: codes._negative(),
     "validation.captured_case.load": lambda: captured_case.load(FilePath("a capture of a test")),
+    "validation.controls.even_bounds._attention_inputs": lambda: even_bounds._attention_inputs("int8"),
+    "validation.controls.even_bounds._experts": lambda: even_bounds._experts(),
+    "validation.controls.even_bounds._routed": lambda: even_bounds._routed(),
     "validation.controls.kernels._inputs": lambda: kernels._inputs(),
     "validation.controls.kernels._answer": lambda: kernels._answer(),
     "validation.controls.local_bounds._inputs": lambda: local_bounds._inputs(),

@@ -17,6 +17,7 @@ import numpy as np
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import HEAD_DIM
 from validation import attention_case, path_bound, pools
+from validation.arrays import frozen
 from validation.attention_case import Memo
 from validation.bounds import combine as combine_bounds
 from validation.bounds import expert_decode as decode_bounds
@@ -92,7 +93,7 @@ def _attention_inputs(mode: str) -> Inputs:
     )
     # The last query is the widest.
     q, ids, steps, widths = (x[::-1] for x in (inputs.q, inputs.ids, inputs.steps, inputs.widths))
-    return Inputs(_copies(q, 0, 1), even, _copies(ids, 0), _copies(steps, 0), _copies(widths, 0))
+    return frozen(Inputs(_copies(q, 0, 1), even, _copies(ids, 0), _copies(steps, 0), _copies(widths, 0)))
 
 
 def _attention_bounds(path: Path, inputs: Inputs) -> tuple[np.ndarray, ...]:
@@ -180,7 +181,7 @@ def _experts() -> tuple[Matrices, np.ndarray]:
     """An expert all of whose rows of a matrix are copies of one another, and what codes of such tokens stand for."""
     data = build_experts(_ROUTED, "iq3_xxs/iq4_nl")
     made = Matrices(*(_rows_alike(one) for one in data.matrices(0)))
-    return made, expert_reference.values(expert_reference.quantise(_copies(data.x, 0)))
+    return frozen((made, expert_reference.values(expert_reference.quantise(_copies(data.x, 0)))))
 
 
 def _products() -> str:
@@ -222,7 +223,8 @@ def _routed() -> Routed:
     gate, up, down = data.parts(0)
     rows = [_copies(part.reshape(count, -1), 0) for part, count in ((gate, data.ff), (up, data.ff), (down, data.n))]
     blob = np.concatenate([one.reshape(-1) for one in rows])
-    return replace(data, blobs=np.stack([blob] * data.experts), x=_copies(data.x, 0), ids=np.zeros_like(data.ids))
+    even = replace(data, blobs=np.stack([blob] * data.experts), x=_copies(data.x, 0), ids=np.zeros_like(data.ids))
+    return frozen(even)
 
 
 def _model(arithmetic: Arithmetic) -> str:
