@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,6 +12,8 @@ from strata.executors.base import StrataError
 
 #: The checkout that mutants are copied from.
 ROOT = FilePath(__file__).resolve().parents[2]
+#: What a mutant may be called: one word, which a table, a file's name and a command line take as it is.
+NAME = re.compile(r"[a-z0-9._^-]+")
 #: What a run on lanes is made of, and what the tests need besides.
 PACKAGES = ("strata", "validation", "fixtures")
 TESTS = ("tests", "ci", "docs", "pyproject.toml", "noxfile.py", "README.md", "LICENSE")
@@ -53,6 +56,10 @@ class Mutant:
     controls: bool = False
     device: str = ""
     shown: str = ""
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise MutantError(f"mutant {self.name!r}: expected a name of small letters, digits and any of . _ ^ -")
 
     @property
     def edits(self) -> tuple[Edit, ...]:

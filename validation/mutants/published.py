@@ -12,12 +12,12 @@ from pathlib import Path as FilePath
 from strata.executors.base import StrataError, system_reason
 from validation import whole_file
 from validation.mutants import matrix
-from validation.mutants.mutant import ROOT, Mutant
+from validation.mutants.mutant import NAME, ROOT, Mutant
 from validation.mutants.trial import Kill, Outcome
 
 DOCUMENT = ROOT / "docs" / "mutants.md"
-#: A row begins with the name of its mutant.
-_ROW = re.compile(r"^\| ([a-z0-9-]+) \|", re.MULTILINE)
+#: A row begins with the name of its mutant; a table begins with a head and a rule, which are none.
+ROW = re.compile(rf"^\| (?!mutant |---)({NAME.pattern}) \|", re.MULTILINE)
 _LETTER = re.compile(r"^- ([a-z]{1,2}): `(.+)`$")
 _WORDS = {"passes": True, "refuses": False}
 #: Columns of the usual checks, by their head in the matrix.
@@ -37,7 +37,7 @@ def judged(names: Sequence[str], document: FilePath = DOCUMENT) -> list[str]:
 
 def with_row(document: FilePath = DOCUMENT) -> frozenset[str]:
     """The mutants that the document has a row of; none when there is no document."""
-    return frozenset(_ROW.findall(document.read_text(encoding="utf-8")) if document.is_file() else ())
+    return frozenset(ROW.findall(document.read_text(encoding="utf-8")) if document.is_file() else ())
 
 
 def read(text: str) -> dict[str, Outcome]:

@@ -68,3 +68,9 @@ def test_a_fault_of_several_edits_is_applied_whole_or_refused(tree: Path) -> Non
     assert (tree / FILE).read_text().splitlines()[::3] == ["one", "3"]
     with pytest.raises(MutantError, match="its text occurs 0 times"):
         apply(both, tree)
+
+
+@pytest.mark.parametrize("name", ["", "two words", "Upper", "a|b", "a\n"])
+def test_a_name_that_a_table_cannot_hold_is_an_error(name: str) -> None:
+    with pytest.raises(MutantError, match="expected a name of small letters"):
+        Mutant(name, "one.py", "a", "b", "")
