@@ -34,25 +34,25 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   for (int first = 0; first < width; first += kStep) {
     const Shared<u16> here = staged.part(buffer * kStaged, kStaged);
     for (int i = thread; i < kColumns * kStep; i += kThreads) {
-      const int column = i / kStep, k = i % kStep;
-      const bool inside = first_column + column < columns && first + k < width;
-      here.st(column * kStagedRow + k, inside ? load(x + static_cast<i64>(first_column + column) * width + first + k) : u16{0});
+      const int column = first_column + i / kStep, k = first + i % kStep;
+      const i64 vector = column < columns ? column : columns - 1;   // of columns past the end no product is stored
+      if (k < width) here.st(i / kStep * kStagedRow + i % kStep, load(x + vector * width + k));
     }
     __syncthreads();   // and the half that is written next was read before the barrier of the step between
 
     const int block = first / 32 + warp;
     if (block < blocks) {
       float dot[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-      u32 packed[2][2];   // codes of rows g and g + 8: bytes 2t, 2t + 1 and 2t + 8, 2t + 9 of the block
+      u32 packed[2][2];   // of rows g and g + 8: bytes 2t, 2t + 1 and 2t + 8, 2t + 9 of the block
       float scale[2];
       for (int half = 0; half < 2; ++half) {
         const int row = first_row + g + 8 * half;
-        const i64 at = static_cast<i64>(row) * blocks + block;
+        const i64 at = static_cast<i64>(row < rows ? row : rows - 1) * blocks + block;   // nor of rows past the end
         for (int k = 0; k < 2; ++k) {
-          const u32 two = row < rows ? load<u16>(codes + at * 16 + 2 * t + 8 * k) : 0x8888u;
-          packed[half][k] = byte_select<0x4140>(two, 0);   // one byte in each half
+          const u32 two = load<u16>(codes + at * 16 + 2 * t + 8 * k);
+          packed[half][k] = byte_select<0x1100>(two, two);   // in each half one of the bytes, twice
         }
-        scale[half] = row < rows ? half_value(load(scales + at)) : 0.0f;
+        scale[half] = half_value(load(scales + at));
       }
       for (int high = 0; high < 2; ++high) {   // values 0..15 of the block, then 16..31
         const u32 a[4] = {code_pair(packed[0][0] >> 4 * high), code_pair(packed[1][0] >> 4 * high),
