@@ -22,6 +22,7 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
 from validation import floor_command, fuzz, kinds, ledger_command, parity, profiles, soak, static
+from validation.check import command as check_command
 from validation.controls import proof
 from validation.experts import faults
 from validation.memory import command as memory_command
@@ -40,6 +41,7 @@ MOST_SCHEDULE = (1 << 62) - 1
 LOG_WIDTH = 140
 #: Commands that a module carries out: its `add_arguments` and `run`, its docstring for --help; and a line on each.
 _COMMANDS: dict[str, tuple[Any, str]] = {
+    "check": (check_command, "a kernel of your own, defined in a file outside of this repository"),
     "fuzz": (fuzz, "random configurations, infinities and NaN among them, compared bit for bit"),
     "faults": (faults, "known faults of expert kernels, and which limits let them through"),
     "static": (static, "registers, shared memory, spills and instructions"),

@@ -1,0 +1,217 @@
+"""Check a kernel of your own: `python -m validation check FILE[:NAME]`.
+
+FILE is a Python file, anywhere, that defines a `validation.check.OwnKernel`: its .cu file, inputs, an FP64 reference
+and a bound. It gets hostile data, both builds of the CPU executor with races and ranges checked, repeated, permuted and
+cut runs, wrong answers that its verdicts must refuse, bits on a card against the CPU, and faults planted in its own
+source.
+
+Exit status: 0 when every planned case passed, 1 when one did not, 2 when it could not run, for a fault in FILE too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shlex
+import time
+from collections.abc import Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from strata.arguments import file, whole, word
+from strata.executors import NAMES as EXECUTORS
+from strata.executors.base import StrataError
+from strata.executors.lanes import FLAVORS
+from validation.check import plan, raw
+from validation.check.case import parse
+from validation.check.load import Loaded, load
+from validation.check.places import Places
+from validation.check.plan import PROFILES, Job
+from validation.check.runner import run_case
+from validation.check.table import print_cases
+from validation.executor_options import refuse_idle
+from validation.predict import DEFAULT_RULE
+from validation.report import owner
+from validation.report.progress import Reporter
+from validation.report.run_file import RunFile
+from validation.verdict import Check, Verdict, combine
+
+PASSED, FAILED = 0, 1
+DEFAULT_PROFILE = "quick"
+SCHEMA = "strata-check-run/1"
+#: The largest seed of a schedule: lanes take twice it, in 64 bits.
+_MOST_SCHEDULE = (1 << 62) - 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("file", type=word, metavar="FILE[:NAME]", help="a Python file, and which of its kernels")
+    what = parser.add_argument_group("what is run")
+    what.add_argument(
+        "--profile", choices=PROFILES, help=f"list of cases (default: {DEFAULT_PROFILE}; not with --case)"
+    )
+    what.add_argument("--case", type=word, metavar="TEXT", help="one case, as a failing verdict prints it")
+    what.add_argument("--seed", type=whole(), metavar="N", help=f"seed of all cases (default: {plan.SEED})")
+    where = parser.add_argument_group("where it runs")
+    where.add_argument("--executor", choices=EXECUTORS, default="auto", help="auto takes a card when there is one")
+    where.add_argument("--target", type=word, metavar="ARCH", help="cuda: image to build (default: the card's own)")
+    where.add_argument("--rule", type=word, help=f"lanes: tensor-core rule (default: {DEFAULT_RULE})")
+    where.add_argument("--flavor", choices=FLAVORS, help="lanes: build of every case (default: by its size)")
+    where.add_argument(
+        "--schedule-seed", type=whole(0, _MOST_SCHEDULE), metavar="N", help="lanes: order of lanes and blocks"
+    )
+    more = parser.add_argument_group("what is asked besides")
+    more.add_argument("--out", type=file, metavar="DIR", help="write run.json with every figure there")
+
+
+@dataclass
+class Run:
+    """One run as `run.json` records it, rewritten after each finished case."""
+
+    command: Sequence[str]
+    loaded: Loaded
+    jobs: Sequence[Job]
+    places: Places
+    file: RunFile | None
+    results: list[dict[str, Any]] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of all cases, of which the worst decides; NOT_RUN when other cases ended than were planned."""
+        checks = [Check(str(index), Verdict(result["verdict"])) for index, result in enumerate(self.results)]
+        if len(checks) != len(self.jobs):
+            checks.append(Check("executed", Verdict.NOT_RUN))
+        return combine(checks)
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        return PASSED if self.verdict.passes else FAILED
+
+    def add(self, result: dict[str, Any]) -> None:
+        self.results.append(result)
+        self.record("running")
+
+    def record(self, status: str) -> None:
+        """Write `run.json`. status: running, complete, interrupted or failed."""
+        if self.file is None:
+            return
+        kernel = self.loaded.kernel
+        self.file.write(
+            {
+                "schema": SCHEMA,
+                "status": status,
+                "passed": self.verdict.passes,
+                "verdict": self.verdict.value,
+                "command": shlex.join(["python", "-m", "validation", "check", *self.command]),
+                "started": self.started,
+                "process": owner.this(),
+                "seconds": time.perf_counter() - self.began,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "machine": platform.machine(),
+                "system": platform.system(),
+                "executor": self.places.first.describe(),
+                "kernel": kernel.name,
+                "attested": kernel.raw is None,
+                "sources": self.loaded.digests(),
+                "inputs": {name: values.domain for name, values in kernel.inputs.items()},
+                "left_out": dict(kernel.without),
+                "planned": len(self.jobs),
+                "executed": sum(result["verdict"] != Verdict.NOT_RUN.value for result in self.results),
+                "verdicts": {v.value: sum(one["verdict"] == v.value for one in self.results) for v in Verdict},
+                "cases": self.results,
+                "not_run": [{"case": job.case.text()} for job in self.jobs[len(self.results) :]],
+            }
+        )
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Run the command with parsed `options`. Returns the exit status.
+
+    Raises StrataError when it cannot run at all, for a fault in the author's file too. Ctrl-C keeps the finished
+    cases and gives 1.
+    """
+    for name in ("profile", "seed"):
+        if options.case is not None and getattr(options, name) is not None:
+            raise StrataError(f"--case is a whole case, expected without --{name} {getattr(options, name)}")
+    loaded = load(options.file)
+    profile = None if options.case is not None else options.profile or DEFAULT_PROFILE
+    if options.case is not None:
+        planned = [parse(options.case, loaded.kernel)]
+    else:
+        planned = plan.cases(loaded, str(profile), plan.SEED if options.seed is None else options.seed)
+    places = Places(
+        loaded, options.executor, options.rule or DEFAULT_RULE, options.target, options.flavor, options.schedule_seed
+    )
+    refuse_idle(options, places.lanes)
+    jobs = plan.jobs(loaded, planned, profile if places.lanes else None)
+    with closing(RunFile(options.out)) if options.out else nullcontext() as out:
+        own = Run(_words(options), loaded, jobs, places, out)
+        if out is not None and out.replaces:
+            console.print(out.replaces, markup=False, soft_wrap=True)
+        own.record("running")
+        console.print(_heading(own), markup=False, soft_wrap=True)
+        return _run(own, console)
+
+
+def _words(options: argparse.Namespace) -> list[str]:
+    """The command line that says the same."""
+    words = [str(options.file)]
+    for name in ("profile", "case", "seed", "executor", "target", "rule", "flavor", "schedule_seed", "out"):
+        value = getattr(options, name)
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return words
+
+
+def _heading(own: Run) -> str:
+    facts, kernel = own.places.first.describe(), own.loaded.kernel
+    names = ("arch", "device", "driver", "nvrtc", "compiler", "threads")
+    said = ", ".join(f"{name} {facts[name]}" for name in names if name in facts)
+    if own.places.lanes and own.loaded.tensor_cores:
+        said += f", rule {own.places.rule}"
+    if facts.get("instead_of_cuda"):
+        said += f"; no card: {facts['instead_of_cuda']}"
+    domains = ", ".join(f"{name} {values.domain}" for name, values in kernel.inputs.items())
+    said = f"{kernel.name}: {len(own.jobs)} cases on {own.places.first.name} ({said}); inputs: {domains}"
+    if kernel.raw is not None:
+        return f"{said}; {raw.NOT_ATTESTED}"
+    if own.places.lanes:
+        return said
+    return f"{said}; bits {'are' if own.places.predicts else 'are not'} compared with lanes"
+
+
+def _run(own: Run, console: Console) -> int:
+    try:
+        own.places.build(own.jobs, list({job.case.sizes: job.case.by_name for job in own.jobs}.values()))
+        with Reporter(console, len(own.jobs)) as reporter:
+            for job in own.jobs:
+                reporter.starts(job.case.text())
+                result = run_case(own.loaded, job.case, own.places.of(job))
+                own.add(result)
+                reporter.finished(job.case.text(), result["explain"])
+    except KeyboardInterrupt:
+        own.record("interrupted")
+        print_cases(console, own.loaded, own.results, len(own.jobs))
+        where = f" in {own.file.path}" if own.file else ""
+        console.print(f"interrupted: the finished cases are kept{where}", markup=False, soft_wrap=True)
+        return FAILED
+    except Exception:
+        own.record("failed")
+        if own.results:
+            print_cases(console, own.loaded, own.results, len(own.jobs))
+        raise
+    own.record("complete")
+    print_cases(console, own.loaded, own.results, len(own.jobs))
+    if own.loaded.kernel.raw is not None:
+        console.print(Text(raw.NOT_ATTESTED, "yellow"), soft_wrap=True)
+    return own.status
