@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -82,12 +83,21 @@ def _drawn(source: Drawn, name: str, stream: Stream, shape: tuple[int, ...], siz
 
 
 def along(
-    kernel: OwnKernel, axes: Mapping[str, tuple[object, ...]], arrays: Mapping[str, np.ndarray], items: np.ndarray
+    axis: str, axes: Mapping[str, tuple[Any, ...]], arrays: Mapping[str, np.ndarray], items: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """`arrays` with the chosen items of the independent axis, in that order; those without it as they are."""
+    """Some items of an axis.
+
+    Parameters
+    ----------
+    axis : str
+        The name of a size.
+    axes, arrays : mapping
+        The axes of every array, and the arrays; those without that axis stay as they are.
+    items : int array
+        The indices of the items, in the order in which they come out.
+    """
     out = {}
     for name, array in arrays.items():
-        own = list(axes[name])
-        axis = own.index(kernel.independent) if kernel.independent in own else None
-        out[name] = array if axis is None else np.ascontiguousarray(np.take(array, items, axis=axis))
+        own = axes[name]
+        out[name] = np.ascontiguousarray(np.take(array, items, axis=own.index(axis))) if axis in own else array
     return out

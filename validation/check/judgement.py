@@ -160,11 +160,9 @@ def plain(array: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(array), array.dtype.type(np.nan), array)
 
 
-def same(name: str, got: np.ndarray, due: np.ndarray, axes: tuple[str, ...], order: np.ndarray | None = None) -> Check:
-    """EXACT when all bits are the same, of NaN whatever their own. order: what to call the indices of the first
-    axis."""
-    labels = () if order is None else (order,)
-    return identical(name, plain(got), plain(due).copy(), axes=axes, labels=labels)
+def same(name: str, got: np.ndarray, due: np.ndarray, axes: tuple[str, ...]) -> Check:
+    """EXACT when all bits are the same, of NaN whatever their own."""
+    return identical(name, plain(got), plain(due).copy(), axes=axes)
 
 
 def unwritten(name: str, held: np.ndarray, axes: Sequence[str]) -> Check:

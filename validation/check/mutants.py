@@ -139,7 +139,7 @@ class _Worker:
         if self._stopped:
             raise StrataError("the run of mutants was stopped")
         if self._process is None:
-            self._errors = tempfile.TemporaryFile("w+")
+            self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - read when the process has ended
             paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "validation.check.mutant_worker"],

@@ -121,7 +121,7 @@ def know(loaded: Loaded, case: OwnCase, rule: Rule) -> Known:
         if RECIPES[case.recipe].finite and not np.isfinite(due[name]).all():
             said = "the reference is not finite though all inputs are: narrow the domain, `within`, or leave it out"
             checks.append(Check(f"{prefix}reference", Verdict.VOID, said))
-        rows = axes.index(kernel.independent) if kernel.independent in axes else None
+        rows = axes.index(kernel.apart[0]) if kernel.apart else None
         checks.append(judgement.battery(prefix, own, rows))
         floats[name] = own
     return Known(inputs, checks, due, floats, expected.exact(loaded, inputs, sizes))
@@ -196,35 +196,38 @@ def _repeated(loaded: Loaded, first: Outcome, again: Outcome) -> list[Check]:
 
 
 def _reordered(loaded: Loaded, case: OwnCase, where: Where, known: Known, first: Outcome) -> list[Check]:
-    """The items of the independent axis in another order, and in two parts: every item keeps its bits."""
+    """The items of every independent size in another order, and in two parts: each item keeps its bits."""
+    checks: list[Check] = []
+    for axis in loaded.kernel.apart:
+        if case.by_name[axis] > 1:
+            checks += _along(loaded, axis, case, where, known, first)
+    return checks
+
+
+def _along(loaded: Loaded, axis: str, case: OwnCase, where: Where, known: Known, first: Outcome) -> list[Check]:
     kernel, sizes = loaded.kernel, case.by_name
-    if kernel.independent is None or sizes[kernel.independent] < 2:
-        return []
-    count = sizes[kernel.independent]
+    count, size = sizes[axis], kernel.sizes[axis]
     axes_in = {name: tuple(array.axes) for name, array in kernel.inputs.items()}
     axes_out = {name: tuple(array.axes) for name, array in kernel.outputs.items()}
     other = where.twin or where.executor
+    ending = f" {axis}" if len(kernel.apart) > 1 else ""
 
     def run(items: np.ndarray) -> Mapping[str, np.ndarray]:
-        own = data.along(kernel, axes_in, known.inputs, items)
-        return launch(other, loaded, sizes | {str(kernel.independent): len(items)}, own).outputs
+        own = data.along(axis, axes_in, known.inputs, items)
+        return launch(other, loaded, sizes | {axis: len(items)}, own).outputs
 
-    order = data.stream_of(case, "order").permutation(count)
-    turned = run(order)
-    due = data.along(kernel, axes_out, first.outputs, order)
-    checks = [
-        judgement.same(f"{prefix_of(loaded, name)}permuted", turned[name], due[name], axes_of(loaded, name))
-        for name in kernel.outputs
-    ]
-    size = kernel.sizes[kernel.independent]
+    def same(name: str, what: str, got: np.ndarray, due: np.ndarray) -> Check:
+        return judgement.same(f"{prefix_of(loaded, name)}{what}{ending}", got, due, axes_of(loaded, name))
+
+    order = data.stream_of(case, "order", axis).permutation(count)
+    turned, due = run(order), data.along(axis, axes_out, first.outputs, order)
+    checks = [same(name, "permuted", turned[name], due[name]) for name in kernel.outputs]
     cut = size.near(count // 3)
     if 0 < cut < count and size.allows(cut) and size.allows(count - cut):
         parts = [run(items) for items in (np.arange(cut), np.arange(cut, count))]
         for name in kernel.outputs:
-            axis = axes_out[name].index(kernel.independent)
-            whole = np.concatenate([part[name] for part in parts], axis=axis)
-            named = f"{prefix_of(loaded, name)}in parts"
-            checks.append(judgement.same(named, whole, first.outputs[name], axes_of(loaded, name)))
+            whole = np.concatenate([part[name] for part in parts], axis=axes_out[name].index(axis))
+            checks.append(same(name, "in parts", whole, first.outputs[name]))
     return checks
 
 
