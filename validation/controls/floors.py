@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from validation import floor, ledger
+from validation.controls import floor
 from validation.controls.control import Control
-from validation.floor import Names
+from validation.controls.floor import Names
+from validation.ledger import ledger
 
 
 def standing(controls: Mapping[str, Iterable[str]]) -> Iterator[Control]:

@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any
 
 from strata.kernels.paths import PATHS, select
-from validation import runner
-from validation.cases import Case
 from validation.controls.control import Answer, Control
-from validation.controls.stand_in import StubExecutor, healthy, kernel
-from validation.ledger import Drift
-from validation.ledger_review import Review
-from validation.runner import Job, Station
-from validation.settings import Settings
+from validation.controls.stub_kernels import StubExecutor, healthy, kernel
+from validation.core.settings import Settings
+from validation.ledger.ledger import Drift
+from validation.ledger.review import Review
+from validation.operations.attention.case import Case
+from validation.run import runner
+from validation.run.runner import Job, Station
 
 _RIGHT, _WRONG = Answer("one", "EXACT", "EXACT"), Answer("two", "EXACT", "EXCEEDS")
 #: A case that costs next to nothing: one query of an empty pool.
@@ -57,7 +57,7 @@ RUNS: tuple[tuple[str, int, tuple[str, ...], tuple[Answer, ...], str, int], ...]
 def run_level() -> Iterator[Control]:
     """The rows of RUNS, put to the record that the command keeps."""
     # The command imports this package; by the time a control is asked both are there.
-    from validation import parity
+    from validation.parity import command as parity
 
     def ask(
         planned: int,

@@ -8,7 +8,7 @@ from strata.executors.cuda import images
 from strata.executors.lanes import build
 from validation.controls import flags
 from validation.controls.control import answers
-from validation.controls.proof import failed
+from validation.controls.self_test import failed
 
 
 def wrong() -> set[str]:

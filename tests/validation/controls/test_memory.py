@@ -11,7 +11,7 @@ from strata.memory import carve, chunks, pieces, tail
 from strata.memory.pieces import MIB
 from validation.controls import memory
 from validation.controls.control import answers
-from validation.controls.proof import failed
+from validation.controls.self_test import failed
 
 
 def test_all_arithmetic_agrees() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from validation import parity, runner
 from validation.controls import runs
 from validation.controls.control import answers
-from validation.verdict import Verdict
+from validation.core.verdict import Verdict
+from validation.parity import command as parity
+from validation.run import runner
 
 
 def wrong() -> set[str]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from strata.kernels.paths import Path
-from validation import magnitude
-from validation.expert_case import CUT_ON_LANES, shape_name
-from validation.experts import activations
-from validation.experts.case import ExpertCase
-from validation.experts.checks import as_published, ordinary
-from validation.experts.kernels import forced_shapes
-from validation.experts.recipes import Routing, Values, find
-from validation.experts.sampling import work
-from validation.record.recordable.seam import Checks
+from validation.operations import magnitude
+from validation.operations.experts import activations
+from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.checks import as_published, ordinary
+from validation.operations.experts.kernels import forced_shapes
+from validation.operations.experts.recipes import Routing, Values, find
+from validation.operations.experts.run import CUT_ON_LANES, shape_name
+from validation.operations.experts.sampling import work
+from validation.record.recordable.recordable import Checks
 
 #: Checks that compare with a bound.
 BOUNDED = ("gate", "up", "down", "bound", "baseline bound")
