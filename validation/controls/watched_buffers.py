@@ -17,8 +17,8 @@ from strata.executors.base import Argument, Buffer, Executor, Kernel, Witness
 from strata.kernels import kv_pack
 from strata.kernels.paths import EXPERTS, PATHS, Path
 from strata.kernels.pool import HEAD_DIM
-from validation.controls.control import Control
-from validation.controls.stub_kernels import StubExecutor
+from validation.core.control import Control
+from validation.core.stub_executor import StubExecutor
 from validation.core.watched import Watched
 from validation.operations.attention import pools
 from validation.operations.attention.case import Case

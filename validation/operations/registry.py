@@ -24,7 +24,7 @@ _KINDS = {
 
 class AnyRecipe(Protocol):
     """What a recipe of every kind has. operation: the kind of its data; edition: of the plans, its first; far: whether
-    lanes are asked the checks of `validation.operations.magnitude` besides."""
+    lanes are asked the checks of `validation.run.far` besides."""
 
     @property
     def name(self) -> str: ...

@@ -8,7 +8,7 @@ import numpy as np
 
 from validation.core.random_streams import Stream
 from validation.numerics.exp2 import exp2, fma32
-from validation.reference.tensorcore import float_of, float_value
+from validation.numerics.tensorcore_model import float_of, float_value
 
 
 def test_fma_is_rounded_once() -> None:

@@ -4,7 +4,7 @@
 kernel rounds, the result is moved by the whole allowed error: of scores and weights towards raising output
 `dim` (or lowering it: direction -1), of the numerator upwards, of the denominator downwards. No kernel can be as wrong.
 The errors are those of the operations (one float32 rounding, one cut of the tensor core), not those of
-validation/bounds.
+the bounds of attention.
 """
 
 from __future__ import annotations
