@@ -36,12 +36,12 @@ from validation.check.plan import PROFILES, Job
 from validation.check.runner import run_case
 from validation.check.source_mutants import SourceMutant
 from validation.check.table import print_cases, print_matrix
-from validation.executor_options import refuse_idle
-from validation.predict import DEFAULT_RULE
-from validation.report import owner
-from validation.report.progress import Reporter
-from validation.report.run_file import RunFile
-from validation.verdict import Check, Verdict, combine
+from validation.core.verdict import Check, Verdict, combine
+from validation.numerics.tensorcore_rules import DEFAULT_RULE
+from validation.run import owner
+from validation.run.executor_options import refuse_idle
+from validation.run.progress import Reporter
+from validation.run.run_file import RunFile
 
 PASSED, FAILED = 0, 1
 #: Mutants to try, and how many the source has.

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from validation.arrays import frozen
 from validation.check.arrays import Drawn, Values
 from validation.check.author import called
 from validation.check.case import OwnCase
@@ -16,7 +15,8 @@ from validation.check.own_kernel import OwnKernel
 from validation.check.recipes import RECIPES, Filling
 from validation.check.refusal import refuse
 from validation.check.sizes import shape_of
-from validation.draws import Stream
+from validation.core.arrays import frozen
+from validation.core.random_streams import Stream
 
 
 def filled(kernel: OwnKernel) -> dict[str, Values]:

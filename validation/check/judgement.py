@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from validation.probes import self_check
-from validation.verdict import Check, Verdict, holds, identical, within
+from validation.core.negative_probes import self_check
+from validation.core.verdict import Check, Verdict, holds, identical, within
 
 #: From this magnitude on a number rounds to infinity: the largest one and half a step.
 OVERFLOWS = {"float16": 65520.0, "float32": 2.0**128 - 2.0**103}

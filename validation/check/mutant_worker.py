@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-import validation.blas_threads  # noqa: F401  before anything imports NumPy
+import validation.host.blas_threads  # noqa: F401  before anything imports NumPy
 from strata.command import command
 from strata.executors.base import BuildError, Kernel
 from strata.executors.lanes import LanesExecutor
@@ -29,7 +29,7 @@ from validation.check.case import parse
 from validation.check.load import Loaded, load
 from validation.check.plan import Job
 from validation.check.runner import Memory, Where, run_case
-from validation.verdict import Verdict
+from validation.core.verdict import Verdict
 
 #: What becomes of a mutant.
 KILLED, SURVIVED, NOT_COMPILED, SAME = "killed", "survived", "not compiled", "same program"

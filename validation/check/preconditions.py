@@ -8,7 +8,7 @@ import numpy as np
 
 from validation.check.arrays import Values
 from validation.check.recipes import PRECISION, RESIDUE_BITS, Recipe
-from validation.verdict import Check, Verdict
+from validation.core.verdict import Check, Verdict
 
 #: An input of fewer values than this need not hold every kind of value that its recipe is about.
 _ENOUGH = 64

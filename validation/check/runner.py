@@ -19,8 +19,6 @@ from strata.executors.base import (
 )
 from strata.executors.lanes import RULES, Rule
 from strata.unforeseen import unforeseen
-from validation import judge, predict
-from validation.bounds.tensor_core import WIDEST
 from validation.check import data, expected, judgement
 from validation.check.author import AuthorError
 from validation.check.case import OwnCase
@@ -28,11 +26,14 @@ from validation.check.launching import POISONS, Outcome, launch, stale
 from validation.check.load import Loaded
 from validation.check.preconditions import promised
 from validation.check.recipes import RECIPES
-from validation.findings import Findings
-from validation.handed import InputsChangedError
-from validation.report.run_file import plain
-from validation.runner import settle
-from validation.verdict import Check, Verdict, holds
+from validation.core.findings import Findings
+from validation.core.handed import InputsChangedError
+from validation.core.verdict import Check, Verdict, holds
+from validation.numerics import tensorcore_rules
+from validation.numerics.tensorcore_bound import WIDEST
+from validation.operations.attention import gates
+from validation.run.run_file import plain
+from validation.run.runner import settle
 
 #: The check of a kernel that broke a rule of the machine: a race, an access out of range, a barrier that some miss.
 RULES_CHECK = "rules"
@@ -93,7 +94,7 @@ def rule_of(executor: Executor) -> Rule:
     rule = getattr(executor, "rule", None)
     if isinstance(rule, Rule):
         return rule
-    name = predict.rule_on(executor)
+    name = tensorcore_rules.rule_on(executor)
     return WIDEST if name is None else RULES[name]
 
 
@@ -115,7 +116,7 @@ def know(loaded: Loaded, case: OwnCase, rule: Rule) -> Known:
     for name, output in kernel.outputs.items():
         prefix, axes = prefix_of(loaded, name), axes_of(loaded, name)
         if not output.floating:
-            checks.append(_renamed(judge.bit_battery(due[name]), f"{prefix}self"))
+            checks.append(_renamed(gates.bit_battery(due[name]), f"{prefix}self"))
             continue
         own = judgement.Due(output.dtype.name, due[name], limits[name], axes)
         if RECIPES[case.recipe].finite and not np.isfinite(due[name]).all():
@@ -180,7 +181,7 @@ def _ran(loaded: Loaded, case: OwnCase, executor: Executor, got: Outcome) -> lis
     due = loaded.launches(case.by_name)
     images = {kernel.entry: executor.build(kernel).digest for kernel, _ in due}
     blocks = sum(int(np.prod(one.grid, dtype=np.int64)) for _, one in due)
-    return [*checks, judge.witnessed(executor, got.witnesses, blocks, images)]
+    return [*checks, gates.witnessed(executor, got.witnesses, blocks, images)]
 
 
 def _repeated(loaded: Loaded, first: Outcome, again: Outcome) -> list[Check]:
@@ -258,7 +259,7 @@ def _predicted(loaded: Loaded, case: OwnCase, where: Where, known: Known, first:
     """
     if where.predictor is None or where.executor.name == "lanes" or loaded.kernel.raw is not None:
         return []
-    known_rules = predict.readings(where.executor)
+    known_rules = tensorcore_rules.readings(where.executor)
     rules = known_rules if loaded.tensor_cores else (known_rules[:1] or ("exact",))
     found: list[Check] = []
     for rule in rules:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from validation.check.load import Loaded
 from validation.check.mutants import Matrix
-from validation.verdict import Verdict
+from validation.core.verdict import Verdict
 
 _LEGEND = (
     "slack: the largest share of its bound that an output used; bits: how many differ from a model or from lanes; "
