@@ -34,7 +34,7 @@ from validation.check.plan import Job
 from validation.check.source_mutants import ROUNDING_KINDS, SourceMutant, generate, spread
 
 #: Mutants that are tried unless another number is asked for.
-USUAL = 60
+USUAL = 48
 #: Checks of mutants that end otherwise than by a verdict: an endless loop, and a process that died.
 ENDLESS, DIED = "time", "crash"
 #: Processor seconds that a case may take at least, and times what it takes without a fault.
