@@ -28,12 +28,11 @@ from validation.check.preconditions import promised
 from validation.check.recipes import RECIPES
 from validation.core.findings import Findings
 from validation.core.handed import InputsChangedError
-from validation.core.verdict import Check, Verdict, holds
+from validation.core.verdict import Check, Verdict, combine, holds
 from validation.numerics import tensorcore_rules
 from validation.numerics.tensorcore_bound import WIDEST
 from validation.operations.attention import gates
 from validation.run.run_file import plain
-from validation.run.runner import settle
 
 #: The check of a kernel that broke a rule of the machine: a race, an access out of range, a barrier that some miss.
 RULES_CHECK = "rules"
@@ -300,10 +299,14 @@ def answered(run: Callable[[], Findings]) -> Findings:
     return Findings([check])
 
 
-def capped(loaded: Loaded, checks: list[Check]) -> Verdict:
-    """The verdict of a case: the worst of its checks, and never EXACT for a launch that is not attested."""
-    verdict = settle(checks)
-    return Verdict.WITHIN_BOUND if verdict is Verdict.EXACT and loaded.kernel.raw is not None else verdict
+def verdict_of(loaded: Loaded, checks: list[Check]) -> Verdict:
+    """The verdict of a case: the worst of its checks; EXACT when besides every bit of it was predicted, and never for a
+    launch that is not attested."""
+    verdict = combine(checks)
+    if not verdict.passes:
+        return verdict
+    predicted = any(check.verdict is Verdict.EXACT and check.figures.get("all_bits") for check in checks)
+    return Verdict.EXACT if predicted and loaded.kernel.raw is None else Verdict.WITHIN_BOUND
 
 
 def run_case(loaded: Loaded, case: OwnCase, where: Where, memory: Memory | None = None) -> dict[str, Any]:
@@ -321,7 +324,7 @@ def run_case(loaded: Loaded, case: OwnCase, where: Where, memory: Memory | None 
         As `answered` does.
     """
     found = answered(lambda: findings(loaded, case, where, memory))
-    verdict = capped(loaded, found.checks)
+    verdict = verdict_of(loaded, found.checks)
     command = f"{where.invocation} --case {shlex.quote(case.text())}"
     return dict(
         plain(
