@@ -10,6 +10,6 @@ from validation.check.arrays import Drawn, Output, Values, Workspace
 from validation.check.own_kernel import Launch, OwnKernel
 from validation.check.roundings import Roundings, TensorCore
 from validation.check.sizes import Size
-from validation.draws import Stream
+from validation.core.random_streams import Stream
 
 __all__ = ["Drawn", "Launch", "Output", "OwnKernel", "Roundings", "Size", "Stream", "TensorCore", "Values", "Workspace"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from validation.check.refusal import callable_, refuse
 from validation.check.sizes import Axis, Sizes
-from validation.draws import Stream
+from validation.core.random_streams import Stream
 
 #: Types that a kernel's arrays may have: float ones, and integers.
 FLOATS = ("float16", "float32")

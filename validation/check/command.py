@@ -28,25 +28,29 @@ from strata.arguments import file, whole, word
 from strata.executors import NAMES as EXECUTORS
 from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
-from validation.check import plan, raw
+from validation.check import mutants, plan, raw
 from validation.check.case import parse
 from validation.check.load import Loaded, load
 from validation.check.places import Places
 from validation.check.plan import PROFILES, Job
 from validation.check.runner import run_case
-from validation.check.table import print_cases
-from validation.executor_options import refuse_idle
-from validation.predict import DEFAULT_RULE
-from validation.report import owner
-from validation.report.progress import Reporter
-from validation.report.run_file import RunFile
-from validation.verdict import Check, Verdict, combine
+from validation.check.source_mutants import SourceMutant
+from validation.check.table import print_cases, print_matrix
+from validation.core.verdict import Check, Verdict, combine
+from validation.numerics.tensorcore_rules import DEFAULT_RULE
+from validation.run import owner
+from validation.run.executor_options import refuse_idle
+from validation.run.progress import Reporter
+from validation.run.run_file import RunFile
 
 PASSED, FAILED = 0, 1
+#: Mutants to try, and how many the source has.
+_Faults = tuple[list[SourceMutant], int]
 DEFAULT_PROFILE = "quick"
 SCHEMA = "strata-check-run/1"
 #: The largest seed of a schedule: lanes take twice it, in 64 bits.
 _MOST_SCHEDULE = (1 << 62) - 1
+_MOST_MUTANTS = 100_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +71,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--schedule-seed", type=whole(0, _MOST_SCHEDULE), metavar="N", help="lanes: order of lanes and blocks"
     )
     more = parser.add_argument_group("what is asked besides")
+    kill = more.add_mutually_exclusive_group()
+    kill.add_argument(
+        "--mutants",
+        type=_mutants,
+        nargs="?",
+        const=mutants.USUAL,
+        metavar="N|all",
+        help=f"lanes: plant so many faults in the kernel's source (default in the quick profile: {mutants.USUAL})",
+    )
+    kill.add_argument("--no-mutants", action="store_true", help="plant none")
     more.add_argument("--out", type=file, metavar="DIR", help="write run.json with every figure there")
+
+
+def _mutants(text: str) -> int:
+    """A number of mutants, 0 for all of them."""
+    return 0 if text == "all" else whole(1, _MOST_MUTANTS)(text)
 
 
 @dataclass
@@ -79,7 +98,9 @@ class Run:
     jobs: Sequence[Job]
     places: Places
     file: RunFile | None
+    profile: str | None = None
     results: list[dict[str, Any]] = field(default_factory=list)
+    matrix: mutants.Matrix | None = None
     began: float = field(default_factory=time.perf_counter)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
@@ -128,6 +149,8 @@ class Run:
                 "planned": len(self.jobs),
                 "executed": sum(result["verdict"] != Verdict.NOT_RUN.value for result in self.results),
                 "verdicts": {v.value: sum(one["verdict"] == v.value for one in self.results) for v in Verdict},
+                "profile": self.profile,
+                "mutants": None if self.matrix is None else self.matrix.record(),
                 "cases": self.results,
                 "not_run": [{"case": job.case.text()} for job in self.jobs[len(self.results) :]],
             }
@@ -153,14 +176,25 @@ def run(options: argparse.Namespace, console: Console) -> int:
         loaded, options.executor, options.rule or DEFAULT_RULE, options.target, options.flavor, options.schedule_seed
     )
     refuse_idle(options, places.lanes)
+    faults = _faults(options, loaded, places, profile)
     jobs = plan.jobs(loaded, planned, profile if places.lanes else None)
     with closing(RunFile(options.out)) if options.out else nullcontext() as out:
-        own = Run(_words(options), loaded, jobs, places, out)
+        own = Run(_words(options), loaded, jobs, places, out, profile)
         if out is not None and out.replaces:
             console.print(out.replaces, markup=False, soft_wrap=True)
         own.record("running")
         console.print(_heading(own), markup=False, soft_wrap=True)
-        return _run(own, console)
+        return _run(own, faults, console)
+
+
+def _faults(options: argparse.Namespace, loaded: Loaded, places: Places, profile: str | None) -> _Faults | None:
+    """The mutants that are asked for, or usual; None for none. Raises StrataError where they cannot be."""
+    asked = options.mutants
+    if asked is not None and not places.lanes:
+        raise StrataError("--mutants are tried on lanes, expected --executor lanes")
+    if options.no_mutants or not places.lanes or (asked is None and profile != DEFAULT_PROFILE):
+        return None
+    return mutants.chosen(loaded, mutants.USUAL if asked is None else asked or None)
 
 
 def _words(options: argparse.Namespace) -> list[str]:
@@ -190,7 +224,7 @@ def _heading(own: Run) -> str:
     return f"{said}; bits {'are' if own.places.predicts else 'are not'} compared with lanes"
 
 
-def _run(own: Run, console: Console) -> int:
+def _run(own: Run, faults: _Faults | None, console: Console) -> int:
     try:
         own.places.build(own.jobs, list({job.case.sizes: job.case.by_name for job in own.jobs}.values()))
         with Reporter(console, len(own.jobs)) as reporter:
@@ -202,16 +236,51 @@ def _run(own: Run, console: Console) -> int:
     except KeyboardInterrupt:
         own.record("interrupted")
         print_cases(console, own.loaded, own.results, len(own.jobs))
-        where = f" in {own.file.path}" if own.file else ""
-        console.print(f"interrupted: the finished cases are kept{where}", markup=False, soft_wrap=True)
-        return FAILED
+        return _interrupted(own, "cases", console)
     except Exception:
         own.record("failed")
         if own.results:
             print_cases(console, own.loaded, own.results, len(own.jobs))
         raise
-    own.record("complete")
     print_cases(console, own.loaded, own.results, len(own.jobs))
     if own.loaded.kernel.raw is not None:
         console.print(Text(raw.NOT_ATTESTED, "yellow"), soft_wrap=True)
+    if faults is not None and not own.verdict.passes:
+        console.print("no faults are planted in the source: as it is it does not pass", markup=False, soft_wrap=True)
+    elif faults is not None and not _kill(own, faults, console):
+        return _interrupted(own, "cases and mutants", console)
+    own.record("complete")
     return own.status
+
+
+def _interrupted(own: Run, what: str, console: Console) -> int:
+    own.record("interrupted")
+    where = f" in {own.file.path}" if own.file else ""
+    console.print(f"interrupted: the finished {what} are kept{where}", markup=False, soft_wrap=True)
+    return FAILED
+
+
+def _kill(own: Run, faults: _Faults, console: Console) -> bool:
+    """Try mutants and say what became of them. Gives False when Ctrl-C ended it."""
+    planted, made = faults
+    own.matrix = mutants.Matrix(made, len(planted))
+    jobs = [job for job in own.jobs if job.flavor == "checked"]
+    slowest = max(sum(result["seconds"].values()) for result in own.results)
+    whole = True
+    try:
+        with Reporter(console, len(planted), "mutants") as reporter:
+
+            def finished(trial: mutants.Trial) -> None:
+                assert own.matrix is not None
+                own.matrix.trials.append(trial)
+                reporter.finished(f"{trial.mutant.name}: {trial.check or trial.fate}", "")
+
+            mutants.tried(own.loaded, planted, jobs, own.places.rule, slowest, finished)
+    except KeyboardInterrupt:
+        whole = False
+    except Exception:
+        own.record("failed")
+        print_matrix(console, own.matrix)
+        raise
+    print_matrix(console, own.matrix)
+    return whole

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from validation.arrays import frozen
 from validation.check.arrays import Drawn, Values
 from validation.check.author import called
 from validation.check.case import OwnCase
@@ -15,7 +15,8 @@ from validation.check.own_kernel import OwnKernel
 from validation.check.recipes import RECIPES, Filling
 from validation.check.refusal import refuse
 from validation.check.sizes import shape_of
-from validation.draws import Stream
+from validation.core.arrays import frozen
+from validation.core.random_streams import Stream
 
 
 def filled(kernel: OwnKernel) -> dict[str, Values]:
@@ -82,12 +83,21 @@ def _drawn(source: Drawn, name: str, stream: Stream, shape: tuple[int, ...], siz
 
 
 def along(
-    kernel: OwnKernel, axes: Mapping[str, tuple[object, ...]], arrays: Mapping[str, np.ndarray], items: np.ndarray
+    axis: str, axes: Mapping[str, tuple[Any, ...]], arrays: Mapping[str, np.ndarray], items: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """`arrays` with the chosen items of the independent axis, in that order; those without it as they are."""
+    """Some items of an axis.
+
+    Parameters
+    ----------
+    axis : str
+        The name of a size.
+    axes, arrays : mapping
+        The axes of every array, and the arrays; those without that axis stay as they are.
+    items : int array
+        The indices of the items, in the order in which they come out.
+    """
     out = {}
     for name, array in arrays.items():
-        own = list(axes[name])
-        axis = own.index(kernel.independent) if kernel.independent in own else None
-        out[name] = array if axis is None else np.ascontiguousarray(np.take(array, items, axis=axis))
+        own = axes[name]
+        out[name] = np.ascontiguousarray(np.take(array, items, axis=own.index(axis))) if axis in own else array
     return out

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from strata.executors.lanes import Rule
-from validation.arrays import frozen
 from validation.check.arrays import Output
 from validation.check.author import called
 from validation.check.load import Loaded
 from validation.check.refusal import refuse
 from validation.check.roundings import Roundings
 from validation.check.sizes import shape_of
+from validation.core.arrays import frozen
 
 Arrays = Mapping[str, np.ndarray]
 Sizes = Mapping[str, int]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from validation.probes import self_check
-from validation.verdict import Check, Verdict, holds, identical, within
+from validation.core.negative_probes import self_check
+from validation.core.verdict import Check, Verdict, holds, identical, within
 
 #: From this magnitude on a number rounds to infinity: the largest one and half a step.
 OVERFLOWS = {"float16": 65520.0, "float32": 2.0**128 - 2.0**103}
@@ -160,11 +160,9 @@ def plain(array: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(array), array.dtype.type(np.nan), array)
 
 
-def same(name: str, got: np.ndarray, due: np.ndarray, axes: tuple[str, ...], order: np.ndarray | None = None) -> Check:
-    """EXACT when all bits are the same, of NaN whatever their own. order: what to call the indices of the first
-    axis."""
-    labels = () if order is None else (order,)
-    return identical(name, plain(got), plain(due).copy(), axes=axes, labels=labels)
+def same(name: str, got: np.ndarray, due: np.ndarray, axes: tuple[str, ...]) -> Check:
+    """EXACT when all bits are the same, of NaN whatever their own."""
+    return identical(name, plain(got), plain(due).copy(), axes=axes)
 
 
 def unwritten(name: str, held: np.ndarray, axes: Sequence[str]) -> Check:

@@ -12,7 +12,7 @@ from validation.check.arrays import Output, Workspace
 from validation.check.author import called
 from validation.check.load import Loaded
 from validation.check.sizes import shape_of
-from validation.handed import handed
+from validation.core.handed import handed
 
 #: What outputs hold before a run, and before its repeat: every byte differs, so that one which was never written is
 #: told from one that happens to equal its poison.

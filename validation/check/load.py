@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 
-from strata.arguments import shown
 from strata.executors.base import Kernel, StrataError, system_reason
 from validation.check.author import called, fault
 from validation.check.own_kernel import Launch, OwnKernel
@@ -128,7 +127,7 @@ def load(text: str) -> Loaded:
     """
     file, name = split(text)
     if not file.is_file():
-        raise StrataError(f"{shown(str(file))} is no file, expected a Python file that defines an OwnKernel")
+        raise StrataError(f"{str(file)!r} is no file, expected a Python file that defines an OwnKernel")
     file = file.resolve()
     found = _kernels(_module(file))
     names = ", ".join(f"{file.name}:{one}" for one in found)

@@ -14,7 +14,7 @@ from validation.check import recipes
 from validation.check.arrays import Drawn, Output, Values, Workspace
 from validation.check.refusal import callable_, name, refuse, text, whole
 from validation.check.roundings import Arrays, Inputs, Roundings
-from validation.check.sizes import Axis, Size, Sizes, shape_of
+from validation.check.sizes import Size, Sizes
 
 #: Threads of a block and bytes of its shared memory at most, on any card.
 _MOST_THREADS = 1024
@@ -117,8 +117,8 @@ class OwnKernel:
     bound : Roundings, mapping of outputs to Roundings, or function of (inputs, reference, sizes)
         The largest error that each float output may have. A function gives float64 arrays by name, or the array
         itself where there is one float output.
-    independent : str, optional
-        A size whose items know nothing of each other, such as rows or tokens: permuted, the outputs must be permuted
+    independent : str or sequence of str, optional
+        Sizes whose items know nothing of each other, such as rows or tokens: permuted, the outputs must be permuted
         bit for bit, and in two parts the parts must be those of the whole.
     exact : function of (inputs, sizes), optional
         A model of the kernel's every bit, which gives the outputs in their own types from inputs in theirs. Where all
@@ -146,7 +146,7 @@ class OwnKernel:
     shared_bytes: int = 0
     defines: Mapping[str, int] = field(default_factory=dict)
     workspaces: Mapping[str, Workspace] = field(default_factory=dict)
-    independent: str | None = None
+    independent: str | Sequence[str] = ()
     exact: Callable[[Inputs, Sizes], Any] | None = field(default=None, repr=False)
     without: Mapping[str, str] = field(default_factory=dict)
 
@@ -242,16 +242,19 @@ class OwnKernel:
             callable_("OwnKernel.bound", self.bound, "inputs, reference and sizes, or Roundings")
 
     def _independent(self) -> None:
-        axis = self.independent
-        if axis is None:
-            return
-        if axis not in self.sizes:
-            raise refuse("OwnKernel.independent", axis, f"a size: {', '.join(self.sizes)}")
-        own = [key for key, output in self.outputs.items() if axis in output.axes]
-        if len(own) != len(self.outputs):
-            missing = next(key for key in self.outputs if key not in own)
-            raise refuse("OwnKernel.independent", axis, f"an axis of every output, and {missing!r} has none of it")
+        given = (self.independent,) if isinstance(self.independent, str) else self.independent
+        if not isinstance(given, Sequence):
+            raise refuse("OwnKernel.independent", given, "the name of a size, or several")
+        object.__setattr__(self, "independent", tuple(given))
+        for axis in self.apart:
+            if axis not in self.sizes:
+                raise refuse("OwnKernel.independent", axis, f"a size: {', '.join(self.sizes)}")
+            for key, output in self.outputs.items():
+                if axis not in output.axes:
+                    raise refuse("OwnKernel.independent", axis, f"an axis of every output, and {key!r} has none of it")
 
-    def resolve(self, axes: Sequence[Axis], sizes: Sizes) -> tuple[int, ...]:
-        """The shape of an array with these axes. Raises StrataError for a length that cannot be."""
-        return shape_of(axes, sizes)
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The names of the independent sizes."""
+        assert isinstance(self.independent, tuple)
+        return self.independent

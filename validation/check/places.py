@@ -13,7 +13,7 @@ from validation.check.load import Loaded
 from validation.check.plan import Job
 from validation.check.raw import RawExecutor
 from validation.check.runner import Where
-from validation.predict import DEFAULT_RULE
+from validation.numerics.tensorcore_rules import DEFAULT_RULE
 
 Open = Callable[..., Executor]
 

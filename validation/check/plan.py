@@ -62,24 +62,17 @@ def elements(loaded: Loaded, sizes: Mapping[str, int]) -> int:
 
 
 def independent_axes(loaded: Loaded) -> None:
-    """Raises AuthorError when the length of an axis depends on the independent size in another way than being it: such
+    """Raises AuthorError when the length of an axis depends on an independent size in another way than being it: such
     an array could be neither permuted nor cut."""
     kernel = loaded.kernel
-    axis = kernel.independent
-    if axis is None:
-        return
     base = {name: size.ragged() for name, size in kernel.sizes.items()}
-    size = kernel.sizes[axis]
-    others = [base | {axis: value} for value in (size.smallest, *size.edges())]
 
     def look() -> None:
-        for table in (kernel.inputs, kernel.outputs):
-            for name, array in table.items():
-                lengths = [
-                    [n for n, own in zip(shape_of(array.axes, sizes), array.axes, strict=True) if own != axis]
-                    for sizes in others
-                ]
-                if any(one != lengths[0] for one in lengths) or list(array.axes).count(axis) > 1:
+        for axis in kernel.apart:
+            visited = [base | {axis: value} for value in kernel.sizes[axis].edges()]
+            for name, array in (*kernel.inputs.items(), *kernel.outputs.items()):
+                others = [tuple(shape_of([own for own in array.axes if own != axis], sizes)) for sizes in visited]
+                if len(set(others)) > 1 or list(array.axes).count(axis) > 1:
                     raise refuse(f"the axes of {name}", array.axes, f"{axis!r} as one axis of its own, or none of it")
 
     called(loaded.file, "independent", look)

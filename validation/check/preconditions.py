@@ -8,11 +8,11 @@ import numpy as np
 
 from validation.check.arrays import Values
 from validation.check.recipes import PRECISION, RESIDUE_BITS, Recipe
-from validation.verdict import Check, Verdict
+from validation.core.verdict import Check, Verdict
 
 #: An input of fewer values than this need not hold every kind of value that its recipe is about.
 _ENOUGH = 64
-#: Exponents that decades must span, unless the domain is narrower than twice that.
+#: Exponents that decades must span, unless the domain has less than three times as many.
 _SPAN = 8
 
 Promise = Callable[[Values, np.ndarray, bool], str]
@@ -32,7 +32,7 @@ def _rows(array: np.ndarray) -> np.ndarray:
 def _decades(values: Values, array: np.ndarray, target: bool) -> str:
     exponents = _exponents(array)
     low, high = values.exponents
-    wanted = min(_SPAN, (high - low) // 2)
+    wanted = min(_SPAN, (high - low) // 3)
     if array.size < _ENOUGH:
         return ""
     spans = int(exponents.max() - exponents.min())

@@ -16,7 +16,7 @@ import numpy as np
 
 from validation.check.arrays import Values
 from validation.check.refusal import refuse
-from validation.draws import Stream
+from validation.core.random_streams import Stream
 
 #: Significant bits of a type, and its smallest exponent of a whole significand.
 PRECISION = {"float16": (11, -24), "float32": (24, -149)}

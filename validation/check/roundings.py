@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from strata.executors.lanes import Rule
-from validation.bounds import tensor_core
 from validation.check.refusal import callable_, refuse, whole
 from validation.check.sizes import Sizes
+from validation.numerics import tensorcore_bound
 
 #: Unit roundoff of float32, round to nearest, and its smallest number.
 U = 2.0**-24
@@ -59,8 +59,8 @@ class TensorCore:
 
     Notes
     -----
-    The error of a step is that of `validation.bounds.tensor_core.instruction` under the rule of the executor, or of
-    the widest known rule where the card's is not established. A chain of n such steps is off by at most
+    The error of a step is that of `validation.numerics.tensorcore_bound.instruction` under the rule of the executor,
+    or of the widest known rule where the card's is not established. A chain of n such steps is off by at most
     ``(1 + e)**n - 1`` of the magnitude: each cut is relative to what was summed so far, earlier errors included.
     """
 
@@ -76,7 +76,7 @@ class TensorCore:
         """The relative error of the chain, of the sum of the magnitudes. Raises StrataError for a count that is
         none."""
         n = _counted("TensorCore.instructions", self.instructions, sizes)
-        return float(np.expm1(n * np.log1p(tensor_core.instruction(rule, self.products))))
+        return float(np.expm1(n * np.log1p(tensorcore_bound.instruction(rule, self.products))))
 
 
 @dataclass(frozen=True)

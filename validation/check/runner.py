@@ -19,8 +19,6 @@ from strata.executors.base import (
 )
 from strata.executors.lanes import RULES, Rule
 from strata.unforeseen import unforeseen
-from validation import judge, predict
-from validation.bounds.tensor_core import WIDEST
 from validation.check import data, expected, judgement
 from validation.check.author import AuthorError
 from validation.check.case import OwnCase
@@ -28,11 +26,13 @@ from validation.check.launching import POISONS, Outcome, launch, stale
 from validation.check.load import Loaded
 from validation.check.preconditions import promised
 from validation.check.recipes import RECIPES
-from validation.findings import Findings
-from validation.handed import InputsChangedError
-from validation.report.run_file import plain
-from validation.runner import settle
-from validation.verdict import Check, Verdict, holds
+from validation.core.findings import Findings
+from validation.core.handed import InputsChangedError
+from validation.core.verdict import Check, Verdict, combine, holds
+from validation.numerics import tensorcore_rules
+from validation.numerics.tensorcore_bound import WIDEST
+from validation.operations.attention import gates
+from validation.run.run_file import plain
 
 #: The check of a kernel that broke a rule of the machine: a race, an access out of range, a barrier that some miss.
 RULES_CHECK = "rules"
@@ -93,7 +93,7 @@ def rule_of(executor: Executor) -> Rule:
     rule = getattr(executor, "rule", None)
     if isinstance(rule, Rule):
         return rule
-    name = predict.rule_on(executor)
+    name = tensorcore_rules.rule_on(executor)
     return WIDEST if name is None else RULES[name]
 
 
@@ -115,13 +115,13 @@ def know(loaded: Loaded, case: OwnCase, rule: Rule) -> Known:
     for name, output in kernel.outputs.items():
         prefix, axes = prefix_of(loaded, name), axes_of(loaded, name)
         if not output.floating:
-            checks.append(_renamed(judge.bit_battery(due[name]), f"{prefix}self"))
+            checks.append(_renamed(gates.bit_battery(due[name]), f"{prefix}self"))
             continue
         own = judgement.Due(output.dtype.name, due[name], limits[name], axes)
         if RECIPES[case.recipe].finite and not np.isfinite(due[name]).all():
             said = "the reference is not finite though all inputs are: narrow the domain, `within`, or leave it out"
             checks.append(Check(f"{prefix}reference", Verdict.VOID, said))
-        rows = axes.index(kernel.independent) if kernel.independent in axes else None
+        rows = axes.index(kernel.apart[0]) if kernel.apart else None
         checks.append(judgement.battery(prefix, own, rows))
         floats[name] = own
     return Known(inputs, checks, due, floats, expected.exact(loaded, inputs, sizes))
@@ -180,7 +180,7 @@ def _ran(loaded: Loaded, case: OwnCase, executor: Executor, got: Outcome) -> lis
     due = loaded.launches(case.by_name)
     images = {kernel.entry: executor.build(kernel).digest for kernel, _ in due}
     blocks = sum(int(np.prod(one.grid, dtype=np.int64)) for _, one in due)
-    return [*checks, judge.witnessed(executor, got.witnesses, blocks, images)]
+    return [*checks, gates.witnessed(executor, got.witnesses, blocks, images)]
 
 
 def _repeated(loaded: Loaded, first: Outcome, again: Outcome) -> list[Check]:
@@ -196,35 +196,38 @@ def _repeated(loaded: Loaded, first: Outcome, again: Outcome) -> list[Check]:
 
 
 def _reordered(loaded: Loaded, case: OwnCase, where: Where, known: Known, first: Outcome) -> list[Check]:
-    """The items of the independent axis in another order, and in two parts: every item keeps its bits."""
+    """The items of every independent size in another order, and in two parts: each item keeps its bits."""
+    checks: list[Check] = []
+    for axis in loaded.kernel.apart:
+        if case.by_name[axis] > 1:
+            checks += _along(loaded, axis, case, where, known, first)
+    return checks
+
+
+def _along(loaded: Loaded, axis: str, case: OwnCase, where: Where, known: Known, first: Outcome) -> list[Check]:
     kernel, sizes = loaded.kernel, case.by_name
-    if kernel.independent is None or sizes[kernel.independent] < 2:
-        return []
-    count = sizes[kernel.independent]
+    count, size = sizes[axis], kernel.sizes[axis]
     axes_in = {name: tuple(array.axes) for name, array in kernel.inputs.items()}
     axes_out = {name: tuple(array.axes) for name, array in kernel.outputs.items()}
     other = where.twin or where.executor
+    ending = f" {axis}" if len(kernel.apart) > 1 else ""
 
     def run(items: np.ndarray) -> Mapping[str, np.ndarray]:
-        own = data.along(kernel, axes_in, known.inputs, items)
-        return launch(other, loaded, sizes | {str(kernel.independent): len(items)}, own).outputs
+        own = data.along(axis, axes_in, known.inputs, items)
+        return launch(other, loaded, sizes | {axis: len(items)}, own).outputs
 
-    order = data.stream_of(case, "order").permutation(count)
-    turned = run(order)
-    due = data.along(kernel, axes_out, first.outputs, order)
-    checks = [
-        judgement.same(f"{prefix_of(loaded, name)}permuted", turned[name], due[name], axes_of(loaded, name))
-        for name in kernel.outputs
-    ]
-    size = kernel.sizes[kernel.independent]
+    def same(name: str, what: str, got: np.ndarray, due: np.ndarray) -> Check:
+        return judgement.same(f"{prefix_of(loaded, name)}{what}{ending}", got, due, axes_of(loaded, name))
+
+    order = data.stream_of(case, "order", axis).permutation(count)
+    turned, due = run(order), data.along(axis, axes_out, first.outputs, order)
+    checks = [same(name, "permuted", turned[name], due[name]) for name in kernel.outputs]
     cut = size.near(count // 3)
     if 0 < cut < count and size.allows(cut) and size.allows(count - cut):
         parts = [run(items) for items in (np.arange(cut), np.arange(cut, count))]
         for name in kernel.outputs:
-            axis = axes_out[name].index(kernel.independent)
-            whole = np.concatenate([part[name] for part in parts], axis=axis)
-            named = f"{prefix_of(loaded, name)}in parts"
-            checks.append(judgement.same(named, whole, first.outputs[name], axes_of(loaded, name)))
+            whole = np.concatenate([part[name] for part in parts], axis=axes_out[name].index(axis))
+            checks.append(same(name, "in parts", whole, first.outputs[name]))
     return checks
 
 
@@ -255,7 +258,7 @@ def _predicted(loaded: Loaded, case: OwnCase, where: Where, known: Known, first:
     """
     if where.predictor is None or where.executor.name == "lanes" or loaded.kernel.raw is not None:
         return []
-    known_rules = predict.readings(where.executor)
+    known_rules = tensorcore_rules.readings(where.executor)
     rules = known_rules if loaded.tensor_cores else (known_rules[:1] or ("exact",))
     found: list[Check] = []
     for rule in rules:
@@ -296,10 +299,14 @@ def answered(run: Callable[[], Findings]) -> Findings:
     return Findings([check])
 
 
-def capped(loaded: Loaded, checks: list[Check]) -> Verdict:
-    """The verdict of a case: the worst of its checks, and never EXACT for a launch that is not attested."""
-    verdict = settle(checks)
-    return Verdict.WITHIN_BOUND if verdict is Verdict.EXACT and loaded.kernel.raw is not None else verdict
+def verdict_of(loaded: Loaded, checks: list[Check]) -> Verdict:
+    """The verdict of a case: the worst of its checks; EXACT when besides every bit of it was predicted, and never for a
+    launch that is not attested."""
+    verdict = combine(checks)
+    if not verdict.passes:
+        return verdict
+    predicted = any(check.verdict is Verdict.EXACT and check.figures.get("all_bits") for check in checks)
+    return Verdict.EXACT if predicted and loaded.kernel.raw is None else Verdict.WITHIN_BOUND
 
 
 def run_case(loaded: Loaded, case: OwnCase, where: Where, memory: Memory | None = None) -> dict[str, Any]:
@@ -317,7 +324,7 @@ def run_case(loaded: Loaded, case: OwnCase, where: Where, memory: Memory | None 
         As `answered` does.
     """
     found = answered(lambda: findings(loaded, case, where, memory))
-    verdict = capped(loaded, found.checks)
+    verdict = verdict_of(loaded, found.checks)
     command = f"{where.invocation} --case {shlex.quote(case.text())}"
     return dict(
         plain(

@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from validation.check.load import Loaded
-from validation.verdict import Verdict
+from validation.check.mutants import Matrix
+from validation.core.verdict import Verdict
 
 _LEGEND = (
     "slack: the largest share of its bound that an output used; bits: how many differ from a model or from lanes; "
@@ -85,3 +86,11 @@ def print_cases(console: Console, loaded: Loaded, results: Sequence[Mapping[str,
     ran = sum(Verdict(result["verdict"]) is not Verdict.NOT_RUN for result in results)
     style = "green" if passed == planned else "bold red"
     console.print(Text(f"{passed} of {planned} planned cases passed; {ran} were run.", style))
+
+
+def print_matrix(console: Console, matrix: Matrix) -> None:
+    """How many mutants died of what, and the survivors as questions."""
+    first, *others = matrix.lines()
+    console.print(Text(first, "green" if not matrix.survivors else "yellow"), soft_wrap=True)
+    for line in others:
+        console.print(Text(line), soft_wrap=True)
