@@ -51,6 +51,7 @@ SCHEMA = "strata-check-run/1"
 #: The largest seed of a schedule: lanes take twice it, in 64 bits.
 _MOST_SCHEDULE = (1 << 62) - 1
 _MOST_MUTANTS = 100_000
+_MOST_RANDOM = 1_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--profile", choices=PROFILES, help=f"list of cases (default: {DEFAULT_PROFILE}; not with --case)"
     )
     what.add_argument("--case", type=word, metavar="TEXT", help="one case, as a failing verdict prints it")
+    what.add_argument(
+        "--random",
+        type=whole(1, _MOST_RANDOM),
+        metavar="N",
+        help="besides, so many cases of random recipes, sizes and seeds, which follow from --seed",
+    )
     what.add_argument("--seed", type=whole(), metavar="N", help=f"seed of all cases (default: {plan.SEED})")
     where = parser.add_argument_group("where it runs")
     where.add_argument("--executor", choices=EXECUTORS, default="auto", help="auto takes a card when there is one")
@@ -163,7 +170,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     Raises StrataError when it cannot run at all, for a fault in the author's file too. Ctrl-C keeps the finished
     cases and gives 1.
     """
-    for name in ("profile", "seed"):
+    for name in ("profile", "seed", "random"):
         if options.case is not None and getattr(options, name) is not None:
             raise StrataError(f"--case is a whole case, expected without --{name} {getattr(options, name)}")
     loaded = load(options.file)
@@ -171,7 +178,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.case is not None:
         planned = [parse(options.case, loaded.kernel)]
     else:
-        planned = plan.cases(loaded, str(profile), plan.SEED if options.seed is None else options.seed)
+        seed = plan.SEED if options.seed is None else options.seed
+        planned = plan.cases(loaded, str(profile), seed)
+        planned += plan.random_cases(loaded, options.random, seed) if options.random else []
     places = Places(
         loaded, options.executor, options.rule or DEFAULT_RULE, options.target, options.flavor, options.schedule_seed
     )
@@ -200,7 +209,7 @@ def _faults(options: argparse.Namespace, loaded: Loaded, places: Places, profile
 def _words(options: argparse.Namespace) -> list[str]:
     """The command line that says the same."""
     words = [str(options.file)]
-    for name in ("profile", "case", "seed", "executor", "target", "rule", "flavor", "schedule_seed", "out"):
+    for name in ("profile", "case", "random", "seed", "executor", "target", "rule", "flavor", "schedule_seed", "out"):
         value = getattr(options, name)
         if value is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]

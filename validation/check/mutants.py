@@ -39,6 +39,8 @@ USUAL = 48
 ENDLESS, DIED = "time", "crash"
 #: Processor seconds that a case may take at least, and times what it takes without a fault.
 _LEAST_S, _TIMES = 4, 20
+#: What Python is started with to judge mutants.
+PROGRAM = ("-m", "validation.check.mutant_worker")
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -142,7 +144,7 @@ class _Worker:
             self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - read when the process has ended
             paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "validation.check.mutant_worker"],
+                [sys.executable, *PROGRAM],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,

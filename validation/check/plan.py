@@ -13,7 +13,8 @@ from validation.check.load import Loaded
 from validation.check.own_kernel import OwnKernel
 from validation.check.recipes import RECIPES
 from validation.check.refusal import refuse
-from validation.check.sizes import shape_of
+from validation.check.sizes import Size, shape_of
+from validation.core.random_streams import Stream
 
 PROFILES = ("quick", "standard", "full")
 #: The seed of all cases unless another is asked for.
@@ -158,6 +159,46 @@ def _cases(loaded: Loaded, profile: str, seed: int) -> Iterator[OwnCase]:
             yield case_of(kernel, name, seed + 1 + offset, sizes)
     for sizes in visited:
         yield case_of(kernel, about_sizes, seed + 1, sizes)
+
+
+def random_cases(loaded: Loaded, count: int, seed: int) -> list[OwnCase]:
+    """Cases of random recipes, sizes and seeds, for what the edges of no profile meet.
+
+    Parameters
+    ----------
+    loaded : Loaded
+        The kernel.
+    count, seed : int
+        How many cases, and where they begin: a seed gives the same ones everywhere.
+
+    Raises
+    ------
+    StrataError
+        For a kernel without a size that fits.
+    """
+    kernel, names = loaded.kernel, usual(loaded.kernel)
+    if not names:
+        raise StrataError(f"{kernel.name} leaves every recipe out, expected at least one to be left")
+    sizes_of(loaded, "quick")  # refuses what has no size that fits
+    made: list[OwnCase] = []
+    index = 0
+    while len(made) < count:
+        stream = Stream.of(seed, "random case", index)
+        index += 1
+        sizes = {name: _random_size(size, stream.child(name)) for name, size in kernel.sizes.items()}
+        fits = _fitting(loaded, sizes, MOST_ELEMENTS["quick"])
+        if fits is not None:
+            name = names[int(stream.child("recipe").below(len(names), 1)[0])]
+            made.append(case_of(kernel, name, int(stream.child("seed").below(1 << 31, 1)[0]), fits))
+    return made
+
+
+def _random_size(size: Size, stream: Stream) -> int:
+    """An allowed size: of every length of its binary digits one as likely as another, up to a moderate one."""
+    shortest = size.smallest.bit_length()
+    longest = min(size.largest, max(size.smallest, 4 * max(size.edges()))).bit_length()
+    bits = shortest + int(stream.child("length").below(longest - shortest + 1, 1)[0])
+    return size.near((1 << (bits - 1)) + int(stream.below(1 << min(bits - 1, 31), 1)[0]))
 
 
 def jobs(loaded: Loaded, planned: list[OwnCase], profile: str | None) -> list[Job]:

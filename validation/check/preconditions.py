@@ -29,6 +29,11 @@ def _rows(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1, array.shape[-1])
 
 
+def _nothing(values: Values) -> int:
+    """The value that stands for nothing: zero, or the lower end of a range without it."""
+    return 0 if values.floating or values.range[0] <= 0 <= values.range[1] else values.range[0]
+
+
 def _decades(values: Values, array: np.ndarray, target: bool) -> str:
     exponents = _exponents(array)
     low, high = values.exponents
@@ -55,13 +60,15 @@ def _cancelling(values: Values, array: np.ndarray, target: bool) -> str:
 
 
 def _equal(values: Values, array: np.ndarray, target: bool) -> str:
-    return "" if (array == array.flat[0]).all() and array.flat[0] != 0 else "its values differ, or are zero"
+    if not (array == array.flat[0]).all():
+        return "its values differ"
+    return "it is zero" if values.floating and array.flat[0] == 0 else ""
 
 
 def _zeros(values: Values, array: np.ndarray, target: bool) -> str:
     if not target:
         return ""
-    zero = array == 0
+    zero = array == _nothing(values)
     if not zero.any():
         return "it has no zero"
     if values.floating and not values.positive and not np.signbit(array[zero]).any():
@@ -73,7 +80,7 @@ def _one_hot(values: Values, array: np.ndarray, target: bool) -> str:
     if not target:
         return ""
     rows = _rows(array)
-    nothing = 0 if values.floating or values.range[0] <= 0 <= values.range[1] else values.range[0]
+    nothing = _nothing(values)
     counts = (rows != nothing).sum(axis=1)
     same = not values.floating and values.range[1] == nothing
     if not same and not (counts == 1).all():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +72,15 @@ class FakeExecutor:
         return {"executor": self.name, "arch": self.arch}
 
 
+@cache
+def _loaded() -> Loaded:
+    return load(str(FILE))
+
+
 def kernel(**changes: Any) -> Loaded:
-    """The author's kernel, with changes to its description."""
-    own = load(str(FILE))
-    return Loaded(replace(own.kernel, **changes), own.file) if changes else own
+    """The author's kernel, with changes to its description; another object each time."""
+    own = _loaded()
+    return Loaded(replace(own.kernel, **changes), own.file)
 
 
 def where(compute: Compute = rows, again: Compute | None = None, **options: Any) -> Where:

@@ -77,6 +77,20 @@ def test_an_axis_that_depends_on_the_independent_size_is_refused(axes: Any) -> N
         plan.cases(Loaded(replace(own.kernel, inputs=inputs), own.file), "quick", 1)
 
 
+def test_random_cases_follow_from_the_seed_and_are_allowed() -> None:
+    cases = plan.random_cases(kernel(), 60, 1)
+    assert cases == plan.random_cases(kernel(), 60, 1)
+    assert plan.random_cases(kernel(), 20, 1) == cases[:20]
+    assert not set(cases) & set(plan.random_cases(kernel(), 60, 2))
+    assert all(parse(case.text(), kernel().kernel) == case for case in cases)
+    assert len({case.recipe for case in cases}) > 6
+    widths = {case.by_name["width"] for case in cases}
+    assert min(widths) < 8
+    assert max(widths) > 256
+    odd = kernel(sizes={"rows": Size(3, 3), "width": Size(64, 4096, multiple=32)})
+    assert all(odd.kernel.sizes["width"].allows(case.by_name["width"]) for case in plan.random_cases(odd, 20, 1))
+
+
 def test_lanes_run_small_cases_in_the_checked_build_and_in_other_orders() -> None:
     cases = plan.cases(kernel(), "quick", 1)
     jobs = plan.jobs(kernel(), cases, "quick")
