@@ -54,7 +54,8 @@ class Reader:
 def test_a_reader_gets_what_the_page_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reader = Reader(tmp_path, capsys)
     source, barrier = blocks("cuda")
-    description, magnitude, bound = blocks("python")
+    description, magnitude = blocks("python")
+    (bound,) = re.findall("becomes `(bound=.*?)`", PAGE)
     reader.write("centre.cu", source)
     reader.write("centre.py", description)
     assert reader.check() == 1
@@ -62,7 +63,7 @@ def test_a_reader_gets_what_the_page_says(tmp_path: Path, capsys: pytest.Capture
     reader.replace("centre.cu", barrier.splitlines()[-1] + "\n", barrier)
     assert reader.check() == 1
     reader.replace("centre.py", "centre = ", f"{magnitude}\n\ncentre = ")
-    reader.replace("centre.py", "    bound=Roundings(roundings),\n", bound)
+    reader.replace("centre.py", "bound=Roundings(roundings),", bound)
     assert reader.check() == 0
     assert len(COMMANDS) == len(SAID) == reader._next
 
