@@ -43,14 +43,12 @@ class Due:
         """Where the output must be an infinity: the reference is one, or beyond the type by more than the bound."""
         with np.errstate(invalid="ignore"):
             far = np.abs(self.reference) - np.where(np.isfinite(self.limit), self.limit, 0) >= OVERFLOWS[self.dtype]
-        beyond: np.ndarray = np.isinf(self.reference) | (np.isfinite(self.reference) & far)
-        return beyond
+        return np.asarray(np.isinf(self.reference) | (np.isfinite(self.reference) & far))
 
     @property
     def number(self) -> np.ndarray:
         """Where the output is a number, and the bound says how far it may be off."""
-        number: np.ndarray = np.isfinite(self.reference) & ~self.beyond
-        return number
+        return np.asarray(np.isfinite(self.reference) & ~self.beyond)
 
 
 def pattern(name: str, got: np.ndarray, due: Due) -> Check:
@@ -135,9 +133,8 @@ def battery(prefix: str, due: Due, rows: int | None) -> Check:
         reference, limit = due.reference[number][:, None], due.limit[number][:, None]
     else:
         return replace(_no_number(due), name=f"{prefix}self")
+    # Candidates are float32 whatever the output is: a narrow output's own steps are part of its bound.
     own = Due("float32", reference[:, None], limit[:, None])
-    if due.dtype != "float32":  # candidates are float32: a narrow output's own steps are part of its bound
-        own = replace(own, dtype="float32")
     if not np.isfinite(own.limit).all():
         return Check(f"{prefix}self", Verdict.VOID, "the bound is not finite where the reference is")
 
