@@ -11,9 +11,10 @@ from strata.kernels import decode_attention
 from strata.kernels.paths import MODES
 from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool
 from strata.kernels.prompt_attention import cells_per_chunk
+from validation.core.case import CaseError
 from validation.core.random_streams import Stream
 from validation.operations.attention import planes, selection
-from validation.operations.attention.case import Case, CaseError
+from validation.operations.attention.case import Case
 from validation.operations.attention.planes import Cells
 from validation.operations.attention.recipes import Aim, Pages, Recipe, Widths, find
 from validation.operations.kv_pack.reference import Q4_BYTES

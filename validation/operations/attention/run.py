@@ -11,6 +11,7 @@ import numpy as np
 from strata.executors.base import Executor, Kernel, Witness
 from strata.kernels.paths import PATHS, Path
 from validation.core.arrays import frozen
+from validation.core.case import CaseError
 from validation.core.findings import Findings
 from validation.core.random_streams import Stream
 from validation.core.settings import Settings
@@ -23,7 +24,7 @@ from validation.operations.attention import preconditions as promises
 from validation.operations.attention.bound import kernel_bound, reference_bound
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.operations.attention.captured import build_captured
-from validation.operations.attention.case import Case, CaseError
+from validation.operations.attention.case import Case
 from validation.operations.attention.certificate import Certificate, NotFiniteError, certify
 from validation.operations.attention.kernels import ATTENTION, Operation, device_milliseconds
 from validation.operations.attention.pools import Inputs, build

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from validation.operations.attention.case import Case, CaseError
+from validation.core.case import CaseError
+from validation.operations.attention.case import Case
 
 CASES = st.builds(
     lambda recipe, seed, context, share, page, kv, group, top, options: Case(

@@ -15,8 +15,9 @@ from strata.kernels.paths import MODES
 from strata.kernels.pool import Pool
 from strata.kernels.prompt_attention import cells_per_chunk
 from tests.validation.stub import attention
+from validation.core.case import CaseError
 from validation.core.random_streams import Stream
-from validation.operations.attention.case import Case, CaseError
+from validation.operations.attention.case import Case
 from validation.operations.attention.pools import EDGE_WIDTHS, SPARE_PAGES, Inputs, build, page_table
 from validation.operations.attention.recipes import RECIPES, Pages, of_operation
 from validation.operations.attention.reference import values

@@ -11,11 +11,12 @@ import pytest
 from strata.executors.base import POISON_OUTPUT, Executor
 from strata.kernels.paths import MODES, PATHS
 from tests.validation.stub import Fault, Lawful, StubCard, StubExecutor, attention, healthy, kernel
+from validation.core.case import CaseError
 from validation.core.findings import Findings
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
 from validation.operations.attention import run as attention_case
-from validation.operations.attention.case import Case, CaseError
+from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.recipes import find, of_operation

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from validation.operations.attention.case import Case, CaseError
+from validation.core.case import CaseError
+from validation.operations.attention.case import Case
 from validation.operations.experts.case import FF, ExpertCase, N, parse
 from validation.operations.experts.recipes import RECIPES
 
