@@ -12,7 +12,7 @@ from strata.switches import SWITCHES
 from validation.core.case import CaseError
 from validation.operations import registry
 from validation.operations.attention.case import Case
-from validation.operations.experts.case import parse
+from validation.operations.registry import parse
 
 WORDS = st.text("abcd_", min_size=0, max_size=12)
 

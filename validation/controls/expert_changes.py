@@ -11,7 +11,7 @@ import numpy as np
 from strata.executors.base import POISON_OUTPUT, Witness
 from validation.core.stub_executor import StubExecutor, witness
 from validation.operations.experts.inputs import Inputs
-from validation.operations.experts.operation import Outcome, Shape
+from validation.operations.experts.under_test import Outcome, Shape
 
 LANES = StubExecutor()
 

@@ -42,14 +42,14 @@ from validation.controls.expert_changes import (
 )
 from validation.core.control import Control
 from validation.core.findings import Findings
+from validation.core.memo import Memo
 from validation.core.settings import Settings
-from validation.operations.attention.run import Memo
 from validation.operations.experts import run as expert_case
 from validation.operations.experts import stub_kernels
 from validation.operations.experts.arithmetic import FUSED, MMQ, Arithmetic
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import Inputs, build
-from validation.operations.experts.operation import ExpertOperation, Outcome, Shape
+from validation.operations.experts.under_test import ExpertOperation, Outcome, Shape
 from validation.run import runner
 
 PATH = PATHS["expert_fused/iq3_xxs/iq4_nl/sm80"]

@@ -17,15 +17,16 @@ from strata.executors.base import POISON_OUTPUT, Executor, LaunchError, StrataEr
 from strata.kernels.paths import PATHS, Path
 from validation.core.arrays import frozen
 from validation.core.control import Control
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.stub_executor import StubCard, StubExecutor
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import pools, stub_kernels
 from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation, Outcome
+from validation.operations.attention.operation import under_test
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
-from validation.operations.attention.run import Memo
 from validation.operations.attention.sampling import EVERY_QUERY
 from validation.operations.attention.stub_kernels import Attended, StubOutcome
 from validation.run import runner
@@ -305,7 +306,7 @@ NEGATIVE: tuple[Negative, ...] = (
 def _run(memo: Memo, executor: Executor, settings: Settings, kernels: dict[str, Operation]) -> dict[str, Any]:
     """The runner's result. Inputs, reference and bounds are CASE's each time; the baseline is run anew."""
     memo.forget("old")
-    return runner.run_case(CASE, PATH, executor, settings, memo, _healthy() | kernels)
+    return runner.run_case(CASE, PATH, executor, settings, memo, under_test(_healthy() | kernels))
 
 
 def _refusal(memo: Memo, negative: Negative) -> str:
@@ -325,7 +326,7 @@ def negative() -> Iterator[Control]:
 
 def _sampled(memo: Memo) -> str:
     """What predicting some queries of a case makes of it: a sample is no proof of every bit."""
-    result = runner.run_case(MANY, PATH, _CARD, replace(_PREDICTED(), predict="sample"), memo, _healthy())
+    result = runner.run_case(MANY, PATH, _CARD, replace(_PREDICTED(), predict="sample"), memo, under_test(_healthy()))
     whole = {check["figures"]["all_bits"] for check in result["checks"] if check["name"] == "prediction"}
     return f"{result['verdict']}, {'all' if whole == {True} else 'some'} bits"
 
@@ -342,7 +343,7 @@ def _shared() -> str:
 
 def run_figures(case: Case, path: Path, memo: Memo) -> list[Any]:
     """Everything a case came to but its times."""
-    result = runner.run_case(case, path, LANES, Settings(), memo, _healthy())
+    result = runner.run_case(case, path, LANES, Settings(), memo, under_test(_healthy()))
     return [result["verdict"], result["checks"], result["figures"]]
 
 

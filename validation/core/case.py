@@ -141,7 +141,7 @@ class Fields:
         numbers = {
             self.names[key]: _number(key, said[key]) if key in said else self._default(key) for key in self.numbers
         }
-        found = {"recipe": said["recipe"], **numbers}
+        found: dict[str, Any] = {"recipe": said["recipe"], **numbers}
         if self.options:
             found["options"] = tuple(sorted((key, said[key]) for key in self.options if key in said))
         return found

@@ -25,13 +25,13 @@ from strata.command import command
 from strata.executors import NAMES
 from strata.executors.base import BuildError, source_digests
 from strata.kernels.paths import AROUND, EXPERTS, select
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
 from validation.ledger import ledger
 from validation.ledger.ledger import Drift
 from validation.ledger.review import Asked, review
 from validation.mutants import expert_cases
-from validation.operations.attention.run import Memo
 from validation.run import plan as profiles
 from validation.run.executors import Stations
 from validation.run.prebuild import Prebuild, kernels_of

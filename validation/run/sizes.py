@@ -26,6 +26,7 @@ from strata.kernels import (
     router,
 )
 from strata.kernels.paths import PATHS
+from validation.core.case import AnyCase
 from validation.operations import registry
 from validation.operations.attention import pools
 from validation.operations.attention.case import Case
@@ -276,7 +277,7 @@ def measured() -> dict[str, frozenset[int]]:
     return {name: frozenset(values) for name, values in found.items()}
 
 
-def _of(case: Case | ExpertCase) -> Iterator[tuple[str, set[int]]]:
+def _of(case: AnyCase) -> Iterator[tuple[str, set[int]]]:
     kind = registry.find(case.recipe).operation
     if isinstance(case, Case):
         if kind == "kv_pack":
@@ -288,6 +289,7 @@ def _of(case: Case | ExpertCase) -> Iterator[tuple[str, set[int]]]:
         yield "queries", {case.queries}
         yield "query heads of a KV head", {case.group}
         return
+    assert isinstance(case, ExpertCase)
     of: dict[str, Callable[[ExpertCase], Iterator[tuple[str, set[int]]]]]
     of = {"router": _of_router, "combine": _of_combine, "expert": _of_experts}
     yield from of[kind](case)

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
@@ -25,14 +25,9 @@ from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, Strat
 from strata.executors.cuda.images import build
 from strata.executors.cuda.nvrtc import Nvrtc, load_nvrtc
 from strata.imports import folders
-from strata.kernels import kv_pack
-from strata.kernels.paths import AROUND, Limits, Path, limits, select
-from strata.kernels.pool import GROUPS, MODE_FORMATS
-from validation.core.unknown_operation import UnknownOperationError
-from validation.operations.attention.kernels import ATTENTION
-from validation.operations.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
-from validation.operations.kv_pack.run import ROTATED
-from validation.operations.router import run as around_case
+from strata.kernels.paths import Limits, Path, limits, select
+from strata.kernels.pool import GROUPS
+from validation.operations import registry
 from validation.run import unfinished
 from validation.run.progress import Reporter
 
@@ -60,25 +55,11 @@ class Figures:
     instructions: tuple[str, ...]
 
 
-def kernels(path: Path, groups: Iterable[int] = GROUPS) -> Iterator[Kernel]:
-    """The kernels of a path, for the given numbers of query heads that share a KV head."""
-    if path.operation in EXPERT_OPERATIONS:
-        yield from EXPERT_OPERATIONS[path.operation].kernels(path, None, None)
-        return
-    if path.operation in AROUND:
-        yield from around_case.kernels_of(path.operation)
-        return
-    if path.operation == "kv_pack":
-        for entry in sorted({f"kv_pack_{form}" for form in MODE_FORMATS[path.mode]}):
-            yield kv_pack.kernel(entry)
-        if any(ROTATED[path.mode]):
-            yield kv_pack.kernel("hadamard_256")
-        return
-    made = ATTENTION[path.operation].kernels if path.operation in ATTENTION else None
-    if made is None:
-        raise UnknownOperationError(path, "kernel", (*EXPERT_OPERATIONS, *AROUND, "kv_pack", *ATTENTION))
-    for group in groups:
-        yield from made(path, group)
+def kernels(path: Path, groups: Sequence[int] = GROUPS) -> list[Kernel]:
+    """The kernels of a path; of attention those for the given numbers of query heads that share a KV head."""
+    return [
+        kernel for kernel in registry.of(path).kernels(path) if dict(kernel.defines).get("GROUP", groups[0]) in groups
+    ]
 
 
 def opcodes(listing: str) -> tuple[str, ...]:

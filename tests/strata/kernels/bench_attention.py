@@ -22,6 +22,7 @@ from strata.executors import open_executor
 from strata.executors.base import Buffer, Executor
 from strata.kernels import attention, decode_attention, prompt_attention
 from strata.kernels.paths import MODES, PATHS, Path
+from validation.core.memo import Memo
 from validation.core.verdict import Check, identical
 from validation.operations.attention import gates as judge
 from validation.operations.attention.bound import bound
@@ -29,7 +30,6 @@ from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QU
 from validation.operations.attention.case import Case
 from validation.operations.attention.pools import Inputs, build
 from validation.operations.attention.reference import Reference, attend
-from validation.operations.attention.run import Memo
 from validation.operations.attention.sampling import sampled
 from validation.run.plan import PUBLISHED, SIZED_RECIPE
 

@@ -9,12 +9,12 @@ import pytest
 
 from validation.controls import kernels
 from validation.core.control import Control, answers
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import gates as judge
 from validation.operations.attention import run as attention_case
-from validation.operations.attention.run import Memo
 from validation.run.runner import run_case
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from validation.operations.router.run import Around
 
 from strata.executors.base import Executor, LaunchError
 from tests.validation.stub import StubExecutor
@@ -20,9 +21,8 @@ from validation.core.arrays import rebuilt
 from validation.core.handed import InputsChangedError, handed
 from validation.core.watched import ByIdentity, Watched, watched
 from validation.operations.attention.kernels import Operation
-from validation.operations.experts.operation import ExpertOperation
+from validation.operations.experts.under_test import ExpertOperation
 from validation.operations.kv_pack.run import Packing
-from validation.operations.router.run import Around
 
 LANES = StubExecutor()
 #: What a test's own function is: it takes whatever the test hands it.

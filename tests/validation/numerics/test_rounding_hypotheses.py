@@ -16,13 +16,13 @@ from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import PATHS
 from tests.validation.stub import LanesCard, other_plans
 from validation.__main__ import main
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Check, Verdict
 from validation.numerics.rounding_hypotheses import Followed, followed
 from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.pools import Inputs, build
-from validation.operations.attention.run import Memo
 from validation.operations.attention.run import run as run_attention
 from validation.parity import command as parity
 from validation.run import plan as profiles

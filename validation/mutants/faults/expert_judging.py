@@ -89,7 +89,7 @@ _CASE = (
     _fault(
         "nothing-launched",
         CHECKS,
-        "return [judge.witnessed(executor, witnesses, None, {}), holds",
+        "return [witnessed(executor, witnesses, None, {}), holds",
         "return [holds",
         "Nobody asks whether anything was launched.",
     ),

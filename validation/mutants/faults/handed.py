@@ -90,7 +90,7 @@ def _harness() -> Iterator[Mutant]:
     bare, named = 'object.__setattr__(self, "run", handed(self.run))', "handed(getattr(self, name))"
     for name, file, old in (
         ("attention", "operations/attention/kernels", bare),
-        ("experts", "operations/experts/operation", bare),
+        ("experts", "operations/experts/under_test", bare),
         ("packing", "operations/kv_pack/run", named),
         ("router", "operations/router/run", named),
     ):

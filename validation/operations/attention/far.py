@@ -17,6 +17,7 @@ from validation.core.mapped_buffers import Mapped
 from validation.operations.attention import pools
 from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
+from validation.operations.attention.recipes import find
 
 #: Rows that a pool has fewer of, by `Pool.check`.
 MOST_ROWS = 1 << 31
@@ -103,3 +104,8 @@ def far_pool(executor: LanesExecutor, pool: Pool) -> PoolBuffers:
     assert v is not None
     table = executor.array(np.where(pool.table >= 0, pool.table + shift, -1).astype(np.int32), "page table")
     return PoolBuffers(k, last(pool.k_scale, "k scales"), v, last(pool.v_scale, "v scales"), table)
+
+
+def names(recipe: str) -> tuple[str, ...]:
+    """The checks that cases of a recipe are asked on lanes."""
+    return NAMES if find(recipe).far else ()

@@ -24,7 +24,7 @@ from strata.kernels.attention import Result
 from strata.kernels.paths import MODES, Path
 from strata.kernels.pool import GROUPS, HEAD_DIM, MODE_FORMATS, Pool
 from validation.core.arrays import frozen
-from validation.core.fuzz_compared import Compared
+from validation.core.fuzz_compared import Compared, FuzzKind
 from validation.core.fuzz_numbers import NUMBERS, floats, halves
 from validation.core.handed import handed
 from validation.core.random_streams import Stream
@@ -161,3 +161,6 @@ def compare(executor: Executor, seed: int, what: Configuration, path: Path) -> C
         ours.guards_ok and theirs.guards_ok,
         arch=tuple(sorted({witness.arch for witness in ours.witnesses})),
     )
+
+
+KIND = FuzzKind(configuration, compare)

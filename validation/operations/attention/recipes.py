@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from strata.arguments import shown
-from strata.executors.base import StrataError
-from strata.nearest import hint
+from validation.core.recipe import unknown_recipe
 
 
 class Sign(Enum):
@@ -351,17 +348,11 @@ _PACK = (
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (*_ATTENTION, *_PACK)}
 
 
-def unknown(name: str, known: Iterable[str]) -> StrataError:
-    """Of a name that no recipe has; it names the nearest one, if one is near, and the command that lists all."""
-    said = hint(name, known, "see `python -m validation recipes`")
-    return StrataError(f"no recipe is called {shown(name)}; {said}")
-
-
 def find(name: str) -> Recipe:
-    """The recipe of a name. Raises StrataError as `unknown` has it."""
+    """The recipe of a name. Raises StrataError where none has it."""
     if name in RECIPES:
         return RECIPES[name]
-    raise unknown(name, RECIPES)
+    raise unknown_recipe(name, RECIPES)
 
 
 def of_operation(operation: str) -> list[Recipe]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from validation.core.case import MOST_SEED, Fields, Number
 from validation.core.random_streams import Stream
-from validation.operations.attention.case import Case
 
 #: The model's hidden size and expert width.
 N, FF = 2560, 640
@@ -64,13 +63,3 @@ class ExpertCase:
     def parse(text: str) -> ExpertCase:
         """The case of a text form."""
         return ExpertCase(**FIELDS.parse(text))
-
-
-#: A case of any operation: what the runner takes.
-AnyCase = Case | ExpertCase
-
-
-def parse(text: str) -> AnyCase:
-    """The case of a text form; one that says `tokens` or `experts` is an expert case."""
-    keys = {word.partition("=")[0] for word in text.split()}
-    return ExpertCase.parse(text) if keys & {"tokens", "experts"} else Case.parse(text)

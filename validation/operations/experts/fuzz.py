@@ -20,16 +20,17 @@ from strata.kernels import expert_decode, expert_fused, expert_mmq
 from strata.kernels.experts import Experts, Geometry, place
 from strata.kernels.paths import EXPERTS, Path
 from validation.core.arrays import frozen
-from validation.core.fuzz_compared import Compared
+from validation.core.fuzz_compared import Compared, FuzzKind
 from validation.core.handed import handed
 from validation.core.random_streams import Stream
 from validation.core.unknown_operation import UnknownOperationError
+from validation.numerics.fma import plain
 from validation.operations.experts import kernels, stub_kernels
-from validation.operations.experts.checks import grouped, plain
-from validation.operations.experts.fuzz_inputs import Configuration, draw
+from validation.operations.experts.checks import grouped
+from validation.operations.experts.fuzz_inputs import Configuration, configuration, draw
 from validation.operations.experts.inputs import Inputs
-from validation.operations.experts.operation import Outcome
 from validation.operations.experts.reference import Codes
+from validation.operations.experts.under_test import Outcome
 
 SHAPES = (None, *expert_fused.SHAPES, *kernels.MIXED)
 #: A blob lies at an even address; so many of them are tried.
@@ -146,3 +147,6 @@ def _count(got: np.ndarray | None, want: np.ndarray | None) -> int:
     if got.dtype == np.float32:
         got, want = plain(got).view(np.uint32), plain(want).view(np.uint32)
     return int((got != want).sum())
+
+
+KIND = FuzzKind(configuration, compare)

@@ -14,9 +14,10 @@ from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS, Pool
 from validation.core.findings import Findings
 from validation.core.handed import handed
+from validation.core.launches import witnessed
+from validation.core.negative_probes import bit_battery
 from validation.core.settings import Settings
 from validation.core.verdict import Check, combine, holds, identical, within
-from validation.operations.attention import gates as judge
 from validation.operations.attention import planes
 from validation.operations.attention.case import Case
 from validation.operations.attention.pools import page_table, place
@@ -75,8 +76,8 @@ def run(case: Case, path: Path, executor: Executor, settings: Settings, packing:
             holds("lost", made.lost == lost, f"{made.lost} values reported lost, expected {lost}"),
             holds("lost in parts", parts.lost == lost, f"{parts.lost} values reported lost in parts, expected {lost}"),
             holds("guards", made.guards_ok and parts.guards_ok, "memory around a buffer was overwritten"),
-            judge.witnessed(executor, made.witnesses, None, images),
-            judge.bit_battery(want.k),
+            witnessed(executor, made.witnesses, None, images),
+            bit_battery(want.k),
         ]
         found.checks += _rotation(kernels, executor, k)
         found.figures["lost"] = lost

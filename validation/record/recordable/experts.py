@@ -18,10 +18,10 @@ from strata.formats import device_table
 from strata.kernels.paths import Path
 from validation.core.arrays import frozen
 from validation.core.verdict import Verdict, within
+from validation.numerics.fma import plain
 from validation.operations.experts import expected, routing
 from validation.operations.experts.arithmetic import FUSED
 from validation.operations.experts.case import ExpertCase
-from validation.operations.experts.checks import plain
 from validation.operations.experts.inputs import Inputs, build
 from validation.operations.experts.recipes import find
 from validation.operations.experts.sampling import PREDICTED, work

@@ -14,7 +14,7 @@ import numpy as np
 
 from strata.executors.base import Executor, Kernel, StrataError
 from strata.kernels.paths import Path
-from validation.operations.attention.run import Memo
+from validation.core.memo import Memo
 
 if TYPE_CHECKING:
     from validation.record.rules.subject import Subject

@@ -16,6 +16,7 @@ from strata.kernels.paths import MODES, PATHS
 from strata.kernels.pool import Pool
 from tests.validation.stub import StubExecutor, healthy
 from validation.core.findings import Findings
+from validation.core.memo import Memo
 from validation.core.random_streams import Stream
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
@@ -27,7 +28,6 @@ from validation.operations.attention.case import Case
 from validation.operations.attention.certificate import NotFiniteError, certify, dots, enclose, halves, units
 from validation.operations.attention.pools import Inputs, build
 from validation.operations.attention.reference import Reference, attend, resident, values
-from validation.operations.attention.run import Memo
 from validation.operations.attention.selection import WIDTH
 from validation.run.runner import settle
 

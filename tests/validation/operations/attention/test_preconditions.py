@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from strata.kernels.paths import MODES, PATHS
+from validation.core.memo import Memo
 from validation.core.random_streams import Stream
 from validation.core.settings import Settings
 from validation.core.stub_executor import StubExecutor
@@ -18,7 +19,6 @@ from validation.operations.attention import run as attention_case
 from validation.operations.attention.case import Case
 from validation.operations.attention.pools import build
 from validation.operations.attention.recipes import find, of_operation
-from validation.operations.attention.run import Memo
 from validation.operations.attention.stub_kernels import healthy
 from validation.run.runner import settle
 

@@ -13,6 +13,7 @@ from strata.kernels.paths import MODES, PATHS
 from tests.validation.stub import Fault, Lawful, StubCard, StubExecutor, attention, healthy, kernel
 from validation.core.case import CaseError
 from validation.core.findings import Findings
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
 from validation.operations.attention import run as attention_case
@@ -20,7 +21,6 @@ from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.recipes import find, of_operation
-from validation.operations.attention.run import Memo
 from validation.operations.attention.sampling import referenced
 from validation.run.runner import settle
 

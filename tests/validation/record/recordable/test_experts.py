@@ -15,9 +15,9 @@ from strata.kernels import expert_fused
 from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, forged, sign
 from tests.validation.stub import StubExecutor
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
-from validation.operations.attention.run import Memo
 from validation.operations.experts import run as expert_case
 from validation.operations.experts import stub_kernels
 from validation.operations.experts.arithmetic import MMQ
