@@ -30,9 +30,9 @@ class Compared:
         return not self.differing and self.guards and not self.said
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FuzzKind:
-    """What is fuzzed in the same way; operations with one kind share its configurations.
+    """What is fuzzed in the same way; operations with one and the same kind share its configurations.
 
     Parameters
     ----------

@@ -22,9 +22,9 @@ from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
 from tests.strata.gates import builder
 from tests.strata.gates.builder import HOPPER, TURING
+from validation.operations.attention import plan
 from validation.operations.experts import required as experts
 from validation.operations.experts.plan import small
-from validation.run import plan as profiles
 
 T4, H200 = Device("NVIDIA T4", 75), Device("NVIDIA H200", 90)
 SM75, SM80 = "prompt_attention/q4_0/sm75", "prompt_attention/q4_0/sm80"
@@ -128,11 +128,8 @@ def test_other_evidence_opens_nothing(
 
 
 def test_required_sizes_are_those_that_records_are_made_with() -> None:
-    required = getattr(profiles, "REQUIRED", None)
-    if required is None:
-        pytest.skip("this version makes no records")
     (asked,) = POLICY.required["prompt_attention"]
-    assert (asked.recipe, asked.sizes) == (profiles.SIZED_RECIPE, required)
+    assert (asked.recipe, asked.sizes) == (plan.SIZED_RECIPE, plan.REQUIRED)
     asked, *hostile = POLICY.required["expert_fused"]
     assert (asked.recipe, asked.keys, asked.sizes) == (experts.RECIPE, experts.KEYS, experts.SIZES)
     assert tuple(each.recipe for each in hostile) == experts.HOSTILE

@@ -28,10 +28,10 @@ from validation.operations.attention import gates as judge
 from validation.operations.attention.bound import bound
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.operations.attention.case import Case
+from validation.operations.attention.plan import PUBLISHED, SIZED_RECIPE
 from validation.operations.attention.pools import Inputs, build
 from validation.operations.attention.reference import Reference, attend
 from validation.operations.attention.sampling import sampled
-from validation.run.plan import PUBLISHED, SIZED_RECIPE
 
 #: (context, queries) by executor; the published ones on a card.
 SIZES = {"cuda": {"long": PUBLISHED[0], "short": PUBLISHED[1]}, "lanes": {"long": (1100, 4), "short": (211, 4)}}

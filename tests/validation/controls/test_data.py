@@ -11,9 +11,10 @@ from validation.controls import data
 from validation.core.control import answers
 from validation.core.random_streams import Stream
 from validation.core.verdict import Check, Verdict
+from validation.operations.attention import plan as attention_plan
 from validation.operations.attention import planes, pools, selection
 from validation.operations.attention import preconditions as promises
-from validation.run import plan as profiles
+from validation.operations.kv_pack import plan as pack_plan
 
 
 def wrong() -> set[str]:
@@ -43,10 +44,10 @@ def test_names_that_are_ignored_are_told(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "seed/streams of two names" in wrong()
 
 
-@pytest.mark.parametrize("profile", ["quick", "pack_entries"])
-def test_a_profile_of_one_seed_is_told(profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain: Any = getattr(profiles, profile)
-    monkeypatch.setattr(profiles, profile, lambda seed, *rest: plain(1, *rest))
+@pytest.mark.parametrize("plan", [attention_plan, pack_plan])
+def test_a_profile_of_one_seed_is_told(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = plan.planned
+    monkeypatch.setattr(plan, "planned", lambda seed, *rest: plain(1, *rest))
     assert "seed/profile quick" in wrong()
 
 

@@ -60,6 +60,7 @@ CACHED: dict[str, Callable[[], Any]] = {
 }
 #: Words of annotations of values that hold no array.
 PLAIN = {
+    "Mapping", "Operation", "Recipe",
     "Any", "Executor", "FilePath", "Image", "Kernel", "LanesExecutor", "None", "Nvrtc", "Path", "bool", "bytes",
     "ctypes.CDLL", "dict", "float", "frozenset", "int", "list", "set", "str", "tempfile.TemporaryDirectory", "tuple",
 }  # fmt: skip

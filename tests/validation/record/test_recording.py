@@ -278,7 +278,7 @@ def test_the_ledger_is_asked_about_the_profile_alone(
         seen.append([result["case"] for result in results])
         return ledger_review.review(asked, results, *rest)
 
-    monkeypatch.setattr("validation.parity.command.review", review)
+    monkeypatch.setattr("validation.ledger.whole_run.review", review)
     assert run("--record", str(tmp_path), "--paths", PATH) == 0
     assert seen == [[TINY[0].text(), TINY[1].text(), TINY[0].text()]]
 

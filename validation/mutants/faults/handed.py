@@ -92,9 +92,9 @@ def _harness() -> Iterator[Mutant]:
         ("attention", "operations/attention/kernels", bare),
         ("experts", "operations/experts/under_test", bare),
         ("packing", "operations/kv_pack/run", named),
-        ("router", "operations/router/run", named),
+        ("rows", "core/row_operation", "return handed(bound)(executor, path, inputs)"),
     ):
-        new = "pass" if old is bare else "getattr(self, name)"
+        new = {bare: "pass", named: "getattr(self, name)"}.get(old, "return bound(executor, path, inputs)")
         yield _fault(f"originals-{name}", file, old, new, "A candidate gets what its expectation is made from.")
     yield _fault(
         "no-copies",

@@ -8,7 +8,12 @@ from validation.mutants.mutant import Edit, Mutant
 
 POOLS, PLANES, PARITY, PROFILES = (
     f"validation/{name}.py"
-    for name in ("operations/attention/pools", "operations/attention/planes", "parity/command", "run/plan")
+    for name in (
+        "operations/attention/pools",
+        "operations/attention/planes",
+        "parity/command",
+        "operations/attention/plan",
+    )
 )
 STATIONS, RUNNER, OPERATIONS = (
     f"validation/{name}.py" for name in ("run/executors", "run/runner", "operations/attention/kernels")
@@ -180,7 +185,7 @@ def _seeds() -> Iterator[Mutant]:
     )
     yield _fault(
         "seed-of-packs-fixed",
-        PROFILES,
+        "validation/operations/kv_pack/plan.py",
         "Case(name, seed, cells, 0, page_size, group=1) for",
         "Case(name, 1, cells, 0, page_size, group=1) for",
         "Packing cases have seed 1.",
@@ -195,8 +200,8 @@ def _seeds() -> Iterator[Mutant]:
     yield _fault(
         "seed-of-sizes-ignored",
         REQUEST,
-        "Case(options.recipe or profiles.SIZED_RECIPE, options.seed,",
-        "Case(options.recipe or profiles.SIZED_RECIPE, 1,",
+        "Case(options.recipe or attention_plan.SIZED_RECIPE, options.seed,",
+        "Case(options.recipe or attention_plan.SIZED_RECIPE, 1,",
         "--seed does not reach a size of one's own.",
     )
 

@@ -430,7 +430,7 @@ def _case() -> Iterator[Mutant]:
     )
     yield _fault(
         "held-for-another-case",
-        CASE,
+        "validation/core/memo.py",
         "if kind not in self._held or self._held[kind][0] != key:",
         "if kind not in self._held:",
         "Every case is judged on the first one's data.",

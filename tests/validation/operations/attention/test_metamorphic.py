@@ -16,8 +16,8 @@ from validation.operations.attention import fp16_fields, zero_weight_cells
 from validation.operations.attention import metamorphic as laws
 from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
+from validation.operations.attention.plan import quick
 from validation.operations.attention.pools import Inputs, build
-from validation.run.plan import quick
 
 PLANNED = next(e.case for e in quick(1) if isinstance(e.case, Case) and e.case.recipe == "laws")
 SMALL = Case("laws", 3, 77, 3, 4, group=4)

@@ -18,8 +18,8 @@ from tests.validation.stub import StubExecutor
 from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
+from validation.operations.experts import far, stub_kernels
 from validation.operations.experts import run as expert_case
-from validation.operations.experts import stub_kernels
 from validation.operations.experts.arithmetic import MMQ
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build
@@ -31,7 +31,6 @@ from validation.record.challenge import chosen
 from validation.record.evidence import input_digest
 from validation.record.recordable.experts import FusedExperts
 from validation.record.verify import Outcome, examine
-from validation.run import far
 
 FUSED = FusedExperts()
 PATH = PATHS["expert_fused/iq2_xs/iq4_nl/sm75"]
@@ -62,7 +61,7 @@ def test_the_checks_are_the_runner_s(case: ExpertCase) -> None:
     names = {check.name for check in found.checks}
     asked = FUSED.checks(PATH, case, card=False)
     # What the runner adds to a case's own checks on lanes.
-    asked_far = set(far.names(case.recipe, PATH.operation))
+    asked_far = set(far.names(case.recipe))
     assert asked_far <= asked.needed
     names |= asked_far
     left = names - asked.needed

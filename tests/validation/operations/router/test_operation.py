@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,17 @@ from strata.executors.lanes import LanesExecutor
 from strata.kernels import combine
 from strata.kernels.combine import Combined
 from strata.kernels.paths import PATHS
+from validation.core.findings import Findings
+from validation.core.memo import Memo
+from validation.core.operation import Operation, Trial
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
+from validation.operations import registry
+from validation.operations.combine.operation import Combine
 from validation.operations.experts.case import ExpertCase
-from validation.operations.router import run as around_case
-from validation.operations.router.recipes import RECIPES
 from validation.run import runner
+
+RECIPES = [*registry.of_kind("router"), *registry.of_kind("combine")]
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +30,16 @@ def lanes() -> LanesExecutor:
     return LanesExecutor(flavor="checked")
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_is_exact(lanes: LanesExecutor, name: str) -> None:
+def judged(operation: Operation, case: ExpertCase, lanes: LanesExecutor) -> Findings:
+    path = PATHS[f"{operation.name}/fp32/simt"]
+    return operation.judge(Trial(operation, case, path, lanes, Settings(), Memo()))
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_every_recipe_is_exact(lanes: LanesExecutor, recipe: Any) -> None:
     for tokens, experts, top, n in ((7, 70, 10, 256), (3, 5, 1, 512)):
-        case = ExpertCase(name, 3, tokens, experts, top, n, 64)
-        found = around_case.run(case, PATHS[f"{RECIPES[name].operation}/fp32/simt"], lanes, Settings())
+        case = ExpertCase(recipe.name, 3, tokens, experts, top, n, 64)
+        found = judged(registry.found()[recipe.operation], case, lanes)
         assert runner.settle(found.checks) is Verdict.EXACT, [c for c in found.checks if not c.verdict.passes]
 
 
@@ -42,13 +51,12 @@ def test_a_row_under_a_weight_of_0_is_not_left_out(lanes: LanesExecutor, tokens:
         return combine.run(executor, np.where(weights[..., None] == 0, np.float32(0), rows), weights, *others)
 
     case = ExpertCase("combine_broken", 1, tokens, 64, top, 256, 64)
-    kernels = replace(around_case.Around(), combine=skipping)
-    found = around_case.run(case, PATHS["combine/fp32/simt"], lanes, Settings(), kernels)
+    found = judged(Combine(skipping), case, lanes)
     assert {"bits", "broken", "lost"} <= {check.name for check in found.checks if not check.verdict.passes}
 
 
 def test_a_case_without_a_finite_token_is_judged(lanes: LanesExecutor) -> None:
     case = ExpertCase("combine_broken", 1, 1, 64, 3, 256, 64)
-    found = around_case.run(case, PATHS["combine/fp32/simt"], lanes, Settings())
+    found = judged(Combine(), case, lanes)
     assert runner.settle(found.checks) is Verdict.EXACT, [c for c in found.checks if not c.verdict.passes]
     assert "bound" not in {check.name for check in found.checks}
