@@ -20,7 +20,8 @@ from strata.arguments import file, whole, word
 from strata.executors import NAMES as EXECUTORS
 from strata.executors import open_executor
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
-from strata.kernels.paths import AROUND, EXPERTS, Path, select
+from strata.kernels.paths import Path, select
+from strata.kernels.registry import taking
 from strata.unforeseen import unforeseen
 from validation.fuzz.compared import Compared
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
@@ -48,8 +49,8 @@ class Kind:
 
 KINDS = (
     Kind(fuzz_attention.OPERATIONS, fuzz_attention.configuration, fuzz_attention.compare),
-    Kind(EXPERTS, fuzz_expert_draws.configuration, fuzz_experts.compare),
-    Kind(AROUND, fuzz_around.configuration, fuzz_around.compare),
+    Kind(taking("experts"), fuzz_expert_draws.configuration, fuzz_experts.compare),
+    Kind(taking("router", "combine"), fuzz_around.configuration, fuzz_around.compare),
 )
 
 

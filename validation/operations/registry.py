@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from strata.kernels.paths import AROUND, EXPERTS, Path
+from strata.kernels.paths import Path
+from strata.kernels.registry import DESCRIPTORS
 from validation.core.unknown_operation import UnknownOperationError
 from validation.operations.attention import recipes
 from validation.operations.experts import recipes as expert_recipes
@@ -12,14 +13,15 @@ from validation.operations.router import recipes as around_recipes
 
 #: Kinds whose cases are `experts.case.ExpertCase`.
 ROUTED = ("expert", "router", "combine")
-#: The kind of data that each operation takes.
-_KINDS = {
-    "prompt_attention": "prompt_attention",
-    "decode_attention": "prompt_attention",
+#: The kind of data that operations take, by the inputs that their descriptors name.
+_KIND_OF_INPUTS = {
+    "attention": "prompt_attention",
     "kv_pack": "kv_pack",
-    **dict.fromkeys(EXPERTS, "expert"),
-    **{operation: operation for operation in AROUND},
+    "experts": "expert",
+    "router": "router",
+    "combine": "combine",
 }
+_KINDS = {name: _KIND_OF_INPUTS[one.takes] for name, one in DESCRIPTORS.items()}
 
 
 class AnyRecipe(Protocol):

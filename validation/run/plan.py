@@ -10,6 +10,7 @@ from strata.kernels import kv_pack
 from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS
+from strata.kernels.prompt_attention import DESCRIPTOR
 from validation.core import editions
 from validation.operations import registry
 from validation.operations.attention.case import Case
@@ -23,13 +24,14 @@ from validation.run.runner import Job
 PROFILES = ("quick", "standard", "full")
 #: The seed of all cases unless another is asked for; the one whose figures the ledger keeps.
 SEED = 1
+#: Cases that a record must hold for each path of prompt attention.
+(_REQUIRED,) = DESCRIPTOR.required
 #: The recipe of sizes given on the command line.
-SIZED_RECIPE = "signed_decades"
+SIZED_RECIPE = _REQUIRED.recipe
 #: Sizes of the published parity program: (context, queries), the edge of the identity selection last.
 PUBLISHED = ((32768, 2048), (1500, 1500), (2100, 256))
-#: Sizes of SIZED_RECIPE that a record must hold for each of its paths: (context, queries). The first selects among
-#: more cells than a query may take, the second is ragged in tiles, chunks and pages.
-REQUIRED = ((4096, 512), (1500, 512))
+#: Their sizes: (context, queries).
+REQUIRED = _REQUIRED.sizes
 PAGE_SIZES = (1, 4, 16, 64)
 #: Cells and queries of a quick case: past the second tile and the absent chunks; ragged in every page size.
 _SMALL = (211, 3)

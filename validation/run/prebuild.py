@@ -10,7 +10,8 @@ from types import TracebackType
 from strata.cpus import usable
 from strata.executors.base import Executor, Kernel
 from strata.forks import Home
-from strata.kernels.paths import AROUND, PATHS, Path
+from strata.kernels.paths import PATHS, Path
+from strata.kernels.registry import DESCRIPTORS, taking
 from validation.core.unknown_operation import UnknownOperationError
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
 from validation.operations.attention.case import Case
@@ -30,7 +31,7 @@ def kernels_of(job: Job) -> Iterator[Kernel]:
 
 
 def _of_path(path: Path, case: AnyCase) -> Iterator[Kernel]:
-    if path.operation in AROUND:
+    if path.operation in taking("router", "combine"):
         yield from around_case.kernels_of(path.operation)
     elif path.operation in EXPERT_OPERATIONS:
         yield from EXPERT_OPERATIONS[path.operation].kernels(path, None, None)
@@ -38,7 +39,7 @@ def _of_path(path: Path, case: AnyCase) -> Iterator[Kernel]:
         made = ATTENTION[path.operation].kernels
         yield from made(path, case.group) if made else ()
     elif path.operation != "kv_pack":
-        raise UnknownOperationError(path, "kernel", (*AROUND, *EXPERT_OPERATIONS, *ATTENTION, "kv_pack"))
+        raise UnknownOperationError(path, "kernel", DESCRIPTORS)
 
 
 class Prebuild:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
-from strata.kernels.paths import AROUND, Path
+from strata.kernels.paths import Path
+from strata.kernels.registry import taking
 from strata.unforeseen import unforeseen
 from validation.core.findings import Findings
 from validation.core.handed import InputsChangedError
@@ -121,7 +122,7 @@ def answered(run: Callable[[], Findings]) -> Findings:
 
 def _routed(case: ExpertCase, path: Path, executor: Executor, settings: Settings, memo: Memo) -> Findings:
     """A case of experts, or of what comes before and after them."""
-    if path.operation in AROUND:
+    if path.operation in taking("router", "combine"):
         return around_case.run(case, path, executor, settings)
     return expert_case.run(case, path, executor, settings, memo, EXPERT_OPERATIONS)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from strata.executors.base import StrataError
-from strata.gates.policy import POLICY, Policy, Required
+from strata.gates.policy import POLICY, Policy
 from strata.kernels.paths import PATHS
+from strata.kernels.required import Required
 
 
 def test_every_tensor_core_tier_needs_a_record() -> None:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from strata.kernels.combine import THREADS as COMBINE_THREADS
-from strata.kernels.experts import GATE_UP, MAX_TOP
-from strata.kernels.paths import EXPERT_MODES
+from strata.kernels.experts import EXPERT_MODES, GATE_UP, MAX_TOP
 from strata.kernels.router import MOST_EXPERTS, MOST_RANKS
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.recipes import RECIPES, Routing, Values

@@ -14,7 +14,8 @@ import numpy as np
 from strata.executors.base import Executor, Witness
 from strata.kernels import combine, router
 from strata.kernels.combine import Combined
-from strata.kernels.paths import AROUND, Path
+from strata.kernels.paths import Path
+from strata.kernels.registry import taking
 from strata.kernels.router import Routing
 from validation.core.handed import handed
 from validation.core.random_streams import Stream
@@ -115,7 +116,7 @@ def compare(executor: Executor, seed: int, what: Configuration, path: Path) -> C
             )
         if path.operation == "combine":
             return _combine(executor, second, sums(seed, what), what, order)
-    raise UnknownOperationError(path, "configuration", AROUND)
+    raise UnknownOperationError(path, "configuration", taking("router", "combine"))
 
 
 def _router(

@@ -10,7 +10,8 @@ import numpy as np
 from strata.executors.base import Executor, Kernel, StrataError, Witness
 from strata.kernels import combine, router
 from strata.kernels.combine import Combined
-from strata.kernels.paths import AROUND, Path
+from strata.kernels.paths import Path
+from strata.kernels.registry import taking
 from strata.kernels.router import Routing
 from validation.core.findings import Findings
 from validation.core.handed import handed
@@ -61,7 +62,7 @@ def run(
     elif path.operation == "combine":
         _combine(found, case, executor, settings, own)
     else:
-        raise UnknownOperationError(path, "case", AROUND)
+        raise UnknownOperationError(path, "case", taking("router", "combine"))
     return found
 
 

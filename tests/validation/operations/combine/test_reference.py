@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import mpmath
 import numpy as np
+from validation.reference.tensorcore import float_of, float_value
 
 from validation.core.random_streams import Stream
 from validation.numerics.exp2 import exp2
 from validation.operations.combine import reference
-from validation.reference.tensorcore import float_of, float_value
 
 
 def test_the_sum_is_that_of_rationals() -> None:
