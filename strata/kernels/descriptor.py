@@ -40,10 +40,6 @@ class SwitchRule:
         return (not self.modes or path.mode in self.modes) and self.tier in (None, path.tier)
 
 
-def _no_kernels(path: Path) -> Sequence[Kernel]:
-    return ()
-
-
 def _no_formats(mode: str) -> tuple[str, ...]:
     return ()
 
@@ -65,8 +61,8 @@ class Descriptor:
         Every kernel that a path launches unless another work shape is asked for: a record must show all of them.
     limits
         Limits of the machine code of a path, by entry and compute capability, times ten.
-    on_request
-        Kernels that a path launches where another work shape is asked for, besides those of `kernels`.
+    all_kernels
+        Those of every work shape that may be asked for, None where `kernels` are all.
     replaces
         The operation whose paths are the baselines of this one's. An operation that replaces another is gated: it
         serves where a record proves it.
@@ -95,7 +91,7 @@ class Descriptor:
     tiers: tuple[str, ...]
     kernels: Callable[[Path], Sequence[Kernel]]
     limits: Callable[[Path, str, int], Limits]
-    on_request: Callable[[Path], Sequence[Kernel]] = field(default=_no_kernels)
+    all_kernels: Callable[[Path], Sequence[Kernel]] | None = None
     replaces: str | None = None
     lowest: int = 0
     required: tuple[Required, ...] = ()
@@ -118,7 +114,7 @@ class Descriptor:
 
     def compiled(self, path: Path) -> list[Kernel]:
         """Every kernel that a path may launch, whatever is asked for."""
-        return [*self.kernels(path), *self.on_request(path)]
+        return list((self.all_kernels or self.kernels)(path))
 
     def path(self, mode: str, tier: str, base: Descriptor | None) -> Path:
         """The path of a mode and a tier.

@@ -414,19 +414,13 @@ def _required() -> tuple[Required, ...]:
     )
 
 
-def _other_kernels(path: Path) -> list[Kernel]:
-    """Kernels of the work shapes that are taken where they are asked for."""
-    usual = set(kernels(path))
-    return [kernel for kernel in kernels(path, tuple(SHAPES)) if kernel not in usual]
-
-
 DESCRIPTOR = Descriptor(
     name="expert_fused",
     takes="experts",
     modes=EXPERT_MODES,
     tiers=("sm75", "sm80"),
     kernels=lambda path: list(kernels(path)),
-    on_request=_other_kernels,
+    all_kernels=lambda path: list(kernels(path, tuple(SHAPES))),
     limits=_limits,
     replaces="expert_mmq",
     required=_required(),

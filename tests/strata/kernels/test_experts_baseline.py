@@ -47,6 +47,6 @@ def test_every_buffer_of_a_run_has_its_guards_looked_at(
 
 
 def test_the_header_counts_as_many_threads() -> None:
-    header = (KERNELS / "include" / "experts_baseline.cuh").read_text()
+    header = (KERNELS / "include" / "older_experts.cuh").read_text()
     assert re.findall(r"kPassThreads = (\d+)", header) == [str(PASS_THREADS)]
     assert f"kThreads = {PASS_THREADS};" in (KERNELS / "expert_mmq.cu").read_text()  # of expert_mmq_quantise
