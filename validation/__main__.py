@@ -38,7 +38,7 @@ from validation.run.plan import PROFILES
 from validation.soak import command as soak
 from validation.static import command as static
 
-COULD_NOT_RUN = 2
+FAILED, COULD_NOT_RUN = 1, 2
 #: Timings that anybody may ask for of one case: each is a pair of events of the card.
 MOST_REPS = 10_000
 #: The largest seed of a schedule: lanes take twice it, in 64 bits.
@@ -146,7 +146,7 @@ def _list(command: str, console: Console) -> int:
     return 0
 
 
-@command(interrupted=parity.FAILED)  # of commands that keep nothing; those that do say so themselves
+@command(interrupted=FAILED)  # of commands that keep nothing; those that do say so themselves
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)

@@ -11,22 +11,12 @@ import pytest
 
 from strata.executors.base import POISON_OUTPUT, Argument, Buffer, Image, Kernel, Witness
 from strata.executors.lanes import LanesExecutor
-from validation.controls import floor
-from validation.controls.stub_kernels import (
-    DIGEST,
-    Fault,
-    StubCard,
-    StubExecutor,
-    StubOutcome,
-    attention,
-    healthy,
-    kernel,
-    witness,
-)
-from validation.ledger import ledger
+from validation.core.stub_executor import DIGEST, StubCard, StubExecutor, witness
+from validation.ledger import floor, ledger
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import resident, values
 from validation.operations.attention.selection import WIDTH
+from validation.operations.attention.stub_kernels import Fault, StubOutcome, attention, healthy, kernel
 
 __all__ = [
     "DIGEST",

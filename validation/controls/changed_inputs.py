@@ -20,13 +20,14 @@ from strata.kernels.kv_pack import Packed
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.router import Routing
 from validation.controls import router as around
-from validation.controls import stub_kernels, stub_packing
-from validation.controls.control import Control
+from validation.controls import stub_packing
 from validation.controls.experts import said
-from validation.controls.stub_kernels import StubBuffer, StubCard, StubExecutor
+from validation.core.control import Control
 from validation.core.findings import Findings
 from validation.core.settings import Settings
+from validation.core.stub_executor import BLOCK, ENTRY, StubBuffer, StubCard, StubExecutor
 from validation.operations.attention import run as attention_case
+from validation.operations.attention import stub_kernels
 from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation, Outcome
 from validation.operations.attention.pools import Inputs
@@ -103,7 +104,7 @@ class OverwritingBoth(Meddler):
     def act(self, executor: Executor, given: np.ndarray) -> None:
         octets = np.ascontiguousarray(given).reshape(-1).view(np.uint8).copy()
         buffer = executor.array(octets, "given")
-        executor.launch(Kernel(stub_kernels.ENTRY, stub_kernels.ENTRY, stub_kernels.BLOCK), (1, 1, 1), [buffer])
+        executor.launch(Kernel(ENTRY, ENTRY, BLOCK), (1, 1, 1), [buffer])
         octets[-1] ^= 1
         buffer.write(octets)
 
@@ -112,7 +113,7 @@ def overwritten(executor: Executor, given: np.ndarray) -> None:
     """A launch that changes the last byte of its input, of an odd number of bytes."""
     octets = np.ascontiguousarray(given).reshape(-1).view(np.uint8)[:-1]
     buffer = executor.array(octets, "given")
-    executor.launch(Kernel(stub_kernels.ENTRY, stub_kernels.ENTRY, stub_kernels.BLOCK), (1, 1, 1), [buffer])
+    executor.launch(Kernel(ENTRY, ENTRY, BLOCK), (1, 1, 1), [buffer])
     other = octets.copy()
     other[-1] ^= 1
     buffer.write(other)
@@ -291,7 +292,7 @@ def _unchanged(operation: str) -> str:
         def act(self, executor: Executor, given: np.ndarray) -> None:
             """Launch on a copy in the executor's memory, and change nothing."""
             buffer = executor.array(given, "given")
-            executor.launch(Kernel(stub_kernels.ENTRY, stub_kernels.ENTRY, stub_kernels.BLOCK), (1, 1, 1), [buffer])
+            executor.launch(Kernel(ENTRY, ENTRY, BLOCK), (1, 1, 1), [buffer])
 
     return _asked(operation, Idle, "")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from strata.kernels.pool import Pool
-from validation.controls.control import Control
+from validation.core.control import Control
 from validation.core.random_streams import Stream
 from validation.operations.attention import pools
 from validation.operations.attention import preconditions as promises

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from validation.controls.control import Control
+from validation.core.control import Control
 from validation.numerics import interval as enclosure
 from validation.numerics.interval import Enclosure
 

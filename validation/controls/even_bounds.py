@@ -16,13 +16,13 @@ import numpy as np
 
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import HEAD_DIM
-from validation.controls.control import Control
-from validation.controls.stub_kernels import StubExecutor
 from validation.core.arrays import frozen
+from validation.core.control import Control
+from validation.core.stub_executor import StubExecutor
+from validation.numerics.roundoff import WIDENED
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import pools
 from validation.operations.attention import run as attention_case
-from validation.operations.attention.bounds.softmax import WIDENED
 from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.pools import Inputs

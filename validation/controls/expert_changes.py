@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import POISON_OUTPUT, Witness
-from validation.controls.stub_kernels import StubExecutor, witness
+from validation.core.stub_executor import StubExecutor, witness
 from validation.operations.experts.inputs import Inputs
 from validation.operations.experts.operation import Outcome, Shape
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from strata.executors.base import Executor
 from strata.kernels.paths import PATHS, Path
-from validation.controls.control import Control
 from validation.controls.expert_changes import (
     LANES,
     Wrong,
@@ -41,6 +40,7 @@ from validation.controls.expert_changes import (
     up_one_step,
     witnesses,
 )
+from validation.core.control import Control
 from validation.core.findings import Findings
 from validation.core.settings import Settings
 from validation.operations.attention.run import Memo

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from strata.executors.base import StrataError
-from validation.controls import floor, self_test
+from validation.controls import self_test
+from validation.ledger import floor
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

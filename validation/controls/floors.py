@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from validation.controls import floor
-from validation.controls.control import Control
-from validation.controls.floor import Names
-from validation.ledger import ledger
+from validation.core.control import Control
+from validation.ledger import floor, ledger
+from validation.ledger.floor import Names
 
 
 def standing(controls: Mapping[str, Iterable[str]]) -> Iterator[Control]:

@@ -11,10 +11,10 @@ import numpy as np
 
 from strata.executors.base import Executor, Witness
 from strata.kernels.pool import Pool
-from validation.controls.control import Control
-from validation.controls.stub_kernels import BLOCK, DIGEST, ENTRY, StubCard, StubExecutor
 from validation.core import negative_probes, verdict
 from validation.core.arrays import frozen
+from validation.core.control import Control
+from validation.core.stub_executor import BLOCK, DIGEST, ENTRY, StubCard, StubExecutor
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import gates as judge
 from validation.operations.attention.reference import Reference

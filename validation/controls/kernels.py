@@ -15,19 +15,19 @@ import numpy as np
 
 from strata.executors.base import POISON_OUTPUT, Executor, LaunchError, StrataError
 from strata.kernels.paths import PATHS, Path
-from validation.controls import stub_kernels
-from validation.controls.control import Control
-from validation.controls.stub_kernels import Attended, StubCard, StubExecutor, StubOutcome
 from validation.core.arrays import frozen
+from validation.core.control import Control
 from validation.core.settings import Settings
+from validation.core.stub_executor import StubCard, StubExecutor
 from validation.operations.attention import bound as path_bound
-from validation.operations.attention import pools
+from validation.operations.attention import pools, stub_kernels
 from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation, Outcome
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
 from validation.operations.attention.run import Memo
 from validation.operations.attention.sampling import EVERY_QUERY
+from validation.operations.attention.stub_kernels import Attended, StubOutcome
 from validation.run import runner
 
 PATH = PATHS["prompt_attention/q4_0/sm80"]

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from strata.kernels.paths import PATHS, Path
-from validation.controls.control import Control
-from validation.controls.stub_kernels import StubExecutor
 from validation.core.arrays import frozen
+from validation.core.control import Control
+from validation.core.stub_executor import StubExecutor
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import pools
 from validation.operations.attention.case import Case

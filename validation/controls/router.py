@@ -12,11 +12,11 @@ from strata.executors.base import Executor
 from strata.kernels.combine import Combined
 from strata.kernels.paths import PATHS
 from strata.kernels.router import Routing
-from validation.controls.control import Control
 from validation.controls.expert_changes import LANES
 from validation.controls.experts import PATH, said
-from validation.controls.stub_kernels import witness
+from validation.core.control import Control
 from validation.core.settings import Settings
+from validation.core.stub_executor import witness
 from validation.operations.combine import reference as combine_reference
 from validation.operations.experts import stub_kernels
 from validation.operations.experts.case import ExpertCase

@@ -27,7 +27,7 @@ from validation.controls import (
     watched_buffers,
 )
 from validation.controls import router as around
-from validation.controls.control import Answer, Control, answer
+from validation.core.control import Answer, Control, answer, failed
 
 #: What makes the controls, by what they are about. Each must have some, or the proof fails.
 GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
@@ -98,13 +98,6 @@ def names() -> dict[str, list[str]]:
 
 def flat(answers: Mapping[str, Sequence[Answer]]) -> list[Answer]:
     return [one for group in answers.values() for one in group]
-
-
-def failed(answers: Sequence[Answer]) -> list[Answer]:
-    """The wrong ones; where there is no answer at all, one that says so."""
-    if not answers:
-        return [Answer("controls", "none", "controls")]
-    return [one for one in answers if not one.right]
 
 
 def run(console: Console) -> int:

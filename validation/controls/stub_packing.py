@@ -8,7 +8,7 @@ from strata.executors.base import Executor
 from strata.kernels import kv_pack as kernels
 from strata.kernels.kv_pack import Packed
 from strata.kernels.pool import MODE_FORMATS, Pool
-from validation.controls.stub_kernels import witness
+from validation.core.stub_executor import witness
 from validation.operations.attention import planes
 from validation.operations.kv_pack import reference
 from validation.operations.kv_pack.run import ROTATED, Packing

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import POISON_OUTPUT, POISON_WORKSPACE
-from validation.controls.control import Control
 from validation.core import verdict
+from validation.core.control import Control
 from validation.core.verdict import Check
 
 INF, NAN = float("inf"), float("nan")

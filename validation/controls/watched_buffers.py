@@ -18,8 +18,8 @@ from strata.kernels import kv_pack
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import HEAD_DIM
 from strata.kernels.registry import taking
-from validation.controls.control import Control
-from validation.controls.stub_kernels import StubExecutor
+from validation.core.control import Control
+from validation.core.stub_executor import StubExecutor
 from validation.core.watched import Watched
 from validation.operations.attention import pools
 from validation.operations.attention.case import Case

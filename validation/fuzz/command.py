@@ -23,7 +23,7 @@ from strata.executors.base import Executor, ExecutorUnavailable, StrataError
 from strata.kernels.paths import Path, select
 from strata.kernels.registry import taking
 from strata.unforeseen import unforeseen
-from validation.fuzz.compared import Compared
+from validation.core.fuzz_compared import Compared
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
 from validation.operations.attention import fuzz as fuzz_attention
 from validation.operations.experts import fuzz as fuzz_experts

@@ -15,11 +15,10 @@ from rich.table import Table
 
 from strata.arguments import file
 from strata.executors.base import StrataError, source_digests
-from validation.controls import floor
 from validation.core.verdict import Verdict
 from validation.host import json_file
+from validation.ledger import floor, slack_statistics
 from validation.ledger import ledger as ledgers
-from validation.ledger import slack_statistics
 from validation.ledger.ledger import KEPT, Ledger
 from validation.ledger.slack_statistics import Family, Key
 from validation.run import plan as profiles

@@ -31,8 +31,8 @@ from validation.mutants.faults import table
 from validation.mutants.mutant import Mutant
 from validation.mutants.store import Store
 from validation.mutants.trial import Outcome, ending_with_this, outcome
-from validation.report.claim import Claim
 from validation.run import unfinished
+from validation.run.claim import Claim
 from validation.run.progress import Reporter
 
 PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2

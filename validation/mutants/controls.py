@@ -17,6 +17,7 @@ from pathlib import Path as FilePath
 import strata
 from strata.command import command
 from validation.controls import self_test
+from validation.core.control import failed
 from validation.run import plan as profiles
 
 
@@ -24,7 +25,7 @@ from validation.run import plan as profiles
 def main() -> int:
     """Answer."""
     answers = self_test.flat(self_test.prove())
-    wrong = [{"name": one.name, "reason": one.line()} for one in self_test.failed(answers)]
+    wrong = [{"name": one.name, "reason": one.line()} for one in failed(answers)]
     packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, profiles)]
     print(json.dumps({"asked": len(answers), "wrong": wrong, "packages": packages}))
     return 0

@@ -13,7 +13,7 @@ An instruction with k products is ceil(k / block) steps, and a chain of instruct
 from __future__ import annotations
 
 from strata.executors.lanes import RULES, Rule
-from validation.operations.attention.bounds.softmax import U
+from validation.numerics.roundoff import U
 
 #: For a card whose rule is not established: the widest of the known rules.
 WIDEST = RULES["sm_75"]

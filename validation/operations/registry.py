@@ -26,7 +26,7 @@ _KINDS = {name: _KIND_OF_INPUTS[one.takes] for name, one in DESCRIPTORS.items()}
 
 class AnyRecipe(Protocol):
     """What a recipe of every kind has. operation: the kind of its data; edition: of the plans, its first; far: whether
-    lanes are asked the checks of `validation.operations.magnitude` besides."""
+    lanes are asked the checks of `validation.run.far` besides."""
 
     @property
     def name(self) -> str: ...

@@ -3,175 +3,39 @@
 from __future__ import annotations
 
 import argparse
-import platform
-import shlex
-import time
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from strata.executors.base import StrataError, source_digests
+from strata.executors.base import StrataError
 from strata.kernels.paths import Path, select
 from validation.controls import self_test
-from validation.controls.control import Answer
+from validation.core.control import failed
 from validation.core.settings import Settings
-from validation.core.verdict import Check, Verdict, combine
-from validation.ledger import ledger, slack_statistics
-from validation.ledger.ledger import Ledger
-from validation.ledger.review import Asked, Review, review
-from validation.numerics.rounding_hypotheses import Followed, followed
+from validation.ledger import ledger
+from validation.ledger.review import Asked
+from validation.ledger.whole_run import FAILED, WholeRun
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
-from validation.operations import registry
 from validation.operations.attention.captured import load as load_capture
-from validation.operations.attention.case import Case
-from validation.operations.experts.case import parse
 from validation.record import recording
+from validation.record.evidence import Keeper
 from validation.record.recording import Recording
 from validation.report.table import print_report
-from validation.run import owner
 from validation.run import plan as profiles
 from validation.run.executor_options import refuse_idle
 from validation.run.executors import Stations
-from validation.run.plan import Entry
+from validation.run.plan_request import plan_entries
 from validation.run.prebuild import Prebuild
 from validation.run.progress import Reporter
-from validation.run.run_file import SCHEMA, RunFile
+from validation.run.run_file import RunFile
 from validation.run.runner import Job, run_jobs
 
 DEFAULT_PATHS = "prompt_attention/*"
-DEFAULT_QUERIES = 512
 DEFAULT_PROFILE = "quick"
-PASSED, FAILED = 0, 1
-
-
-@dataclass
-class Run:
-    """One run as `run.json` records it, rewritten after each finished case. controls: what the harness answered
-    when it was asked about itself; recording: makes a record of the run, None for runs that make none."""
-
-    words: Sequence[str]
-    jobs: Sequence[Job]
-    stations: Stations
-    settings: Settings
-    file: RunFile | None
-    asked: Asked = field(default_factory=lambda: Asked(None, profiles.SEED, None))
-    ledger: Ledger = field(default_factory=Ledger)
-    controls: Sequence[Answer] = ()
-    recording: Recording | None = None
-    results: list[dict[str, Any]] = field(default_factory=list)
-    began: float = field(default_factory=time.perf_counter)
-    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    review: Review | None = None
-
-    @property
-    def readings(self) -> Followed:
-        """The readings of its tensor core that the card followed so far."""
-        return followed(self.results)
-
-    @property
-    def verdict(self) -> Verdict:
-        """VOID when a control failed or none was asked, NOT_RUN when other cases ended than were planned; else that
-        of all cases, of which the worst decides."""
-        if self_test.failed(self.controls):
-            return Verdict.VOID
-        checks = [Check(str(index), Verdict(result["verdict"])) for index, result in enumerate(self.results)]
-        if len(checks) != len(self.jobs):  # and of no check at all nothing is made but NOT_RUN
-            checks.append(Check("executed", Verdict.NOT_RUN))
-        return combine(checks)
-
-    @property
-    def passed(self) -> bool:
-        """Whether there were planned cases, every one was executed and passed, the controls were right, one reading
-        explains all, and the ledger agreed."""
-        return self.verdict.passes and self.readings.agree and self.review is not None and self.review.ok
-
-    @property
-    def status(self) -> int:
-        """The exit status."""
-        return PASSED if self.passed else FAILED
-
-    def add(self, result: dict[str, Any]) -> None:
-        self.results.append(result)
-        self.record("running")
-
-    def end(self, status: str, console: Console) -> None:
-        """Hold what is finished against the ledger, write `run.json` and report."""
-        held: Sequence[dict[str, Any]] = self.results
-        if self.recording is not None and self.asked.profile is not None:
-            held = slack_statistics.of_profile(self.results, self.asked.profile, self.asked.seed)
-        self.review = review(self.asked, held, self.ledger, str(self.file.path) if self.file else "")
-        self.record(status)
-        print_report(console, self.results, len(self.jobs))
-        if said := self.readings.text():
-            console.print(Text(said, "" if self.readings.agree else "bold red"), soft_wrap=True)
-        for line in [*self.review.lines(), self.review.line()]:
-            console.print(Text(line, "" if self.review.ok else "red"), soft_wrap=True)
-
-    def record(self, status: str) -> None:
-        """Write `run.json`. status: running, complete, interrupted or failed."""
-        if self.file is None:
-            return
-        counts = {v.value: sum(result["verdict"] == v.value for result in self.results) for v in Verdict}
-        unfinished = self.jobs[len(self.results) :]
-        self.file.write(
-            {
-                "schema": SCHEMA,
-                "status": status,
-                "passed": self.passed,
-                "verdict": self.verdict.value,
-                "controls": len(self.controls),
-                "failed": [answer.line() for answer in self_test.failed(self.controls)],
-                "command": shlex.join(["python", "-m", "validation", *self.words]),
-                "started": self.started,
-                "process": owner.this(),
-                "seconds": time.perf_counter() - self.began,
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                "machine": platform.machine(),
-                "system": platform.system(),
-                "executor": self.stations.first.describe(),
-                "sources": source_digests(),
-                "predict": self.settings.predict,
-                "plan": asdict(self.asked),
-                "for_record": self.recording is not None,
-                "readings": self.readings.record(),
-                "planned": len(self.jobs),
-                "executed": sum(result["verdict"] != Verdict.NOT_RUN.value for result in self.results),
-                "verdicts": counts,
-                "ledger": None if self.review is None else self.review.record(),
-                "cases": self.results,
-                "not_run": [{"case": job.case.text(), "path": job.path.name} for job in unfinished],
-            }
-        )
-
-
-def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Entry]:
-    """The entries that the command line asks for. Raises StrataError for sizes and recipes that cannot be."""
-    sized = options.context is not None or options.queries is not None
-    if options.case is not None:
-        return [Entry(parse(options.case))]
-    if options.recipe:
-        registry.find(options.recipe)
-    if sized:
-        if not options.context:
-            given = "not given, and --queries is" if options.context is None else f"{options.context}"
-            raise StrataError(f"--context is {given}, expected at least 1 cell")
-        queries = min(DEFAULT_QUERIES, options.context) if options.queries is None else options.queries
-        if not 1 <= queries <= options.context:
-            raise StrataError(f"--queries is {queries}, expected 1 to the context of {options.context}")
-        return [Entry(Case(options.recipe or profiles.SIZED_RECIPE, options.seed, options.context, queries))]
-    entries = profiles.entries(options.seed, options.profile, paths)
-    if options.capture and any(registry.of_path(path) == "prompt_attention" for path in paths):
-        entries += _captured(options)
-    if options.recipe == "captured" and not options.capture:
-        raise StrataError("recipe captured needs a capture: name its file by --capture")
-    return profiles.with_recipe(entries, options.recipe) if options.recipe else entries
 
 
 def with_defaults(options: argparse.Namespace) -> argparse.Namespace:
@@ -188,13 +52,6 @@ def with_defaults(options: argparse.Namespace) -> argparse.Namespace:
     usual = {"seed": profiles.SEED, "profile": profile, "out": options.record}
     chosen = {name: usual.get(name) if value is None else value for name, value in vars(options).items()}
     return argparse.Namespace(**chosen)
-
-
-def _captured(options: argparse.Namespace) -> list[Entry]:
-    capture = load_capture(options.capture)
-    facts = capture.metadata
-    heads = (facts.n_head_kv, facts.n_head // facts.n_head_kv)
-    return profiles.captured(options.seed, sorted(capture.layers), facts.tokens, heads, options.profile)
 
 
 def plan_settings(options: argparse.Namespace, stations: Stations, sized: bool) -> Settings:
@@ -243,33 +100,36 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
     sized = options.context is not None or options.case is not None
     asked = Asked(None if sized else options.profile, options.seed, ledger.rule_name(stations.first))
     with closing(RunFile(options.out)) if options.out else nullcontext() as file:
-        record = Run(words, jobs, stations, settings, file, asked, ledger.load(), self_test.flat(self_test.prove()))
+        record = WholeRun(
+            words, jobs, stations, settings, file, asked, ledger.load(), self_test.flat(self_test.prove())
+        )
         return _begin(options, paths, record, rerun, console)
 
 
 def _begin(
-    options: argparse.Namespace, paths: Sequence[Path], record: Run, rerun: Sequence[str], console: Console
+    options: argparse.Namespace, paths: Sequence[Path], record: WholeRun, rerun: Sequence[str], console: Console
 ) -> int:
     """Say what is run and run it, unless a control failed. Returns the exit status."""
     if record.file is not None and record.file.replaces:
         console.print(record.file.replaces, markup=False, soft_wrap=True)
     record.record("running")
     console.print(_heading(record), markup=False)
-    if self_test.failed(record.controls):
+    if failed(record.controls):
         return _void(record, console)
-    with _recording(options, paths, record) as record.recording:
-        return _run(record, rerun, console)
+    record.for_record = options.record is not None
+    with _recording(options, paths, record) as recording:
+        return _run(record, recording, rerun, console)
 
 
-def _recording(options: argparse.Namespace, paths: Sequence[Path], record: Run) -> Recording | nullcontext[None]:
+def _recording(options: argparse.Namespace, paths: Sequence[Path], record: WholeRun) -> Recording | nullcontext[None]:
     if options.record is None:
         return nullcontext()
     return Recording(options.record, options.profile, options.seed, paths, record.jobs, record.stations)
 
 
-def _run(record: Run, rerun: Sequence[str], console: Console) -> int:
+def _run(record: WholeRun, recording: Recording | None, rerun: Sequence[str], console: Console) -> int:
     """Run the planned cases and report. rerun: as of `rerun_options`. Returns the exit status."""
-    keeper = record.recording.keeper if record.recording else None
+    keeper = recording.keeper if recording else None
     try:
         predict = record.settings.predict != "none"
         with (
@@ -280,17 +140,17 @@ def _run(record: Run, rerun: Sequence[str], console: Console) -> int:
                 record.jobs,
                 lambda job: built.wait(job, record.stations.of(job, rerun)),
                 replace(record.settings, recorder=keeper),
-                finished=lambda job, result: _finish(record, reporter, job, result),
+                finished=lambda job, result: _finish(record, keeper, reporter, job, result),
                 starts=lambda job: reporter.starts(f"{job.path.name} {job.case.recipe}"),
             )
     except KeyboardInterrupt:
-        record.end("interrupted", console)
+        _end(record, "interrupted", console)
         where = f" in {record.file.path}" if record.file else ""
-        none = "; an interrupted run makes no record" if record.recording else ""
+        none = "; an interrupted run makes no record" if recording else ""
         console.print(f"interrupted: the finished cases are kept{where}{none}", markup=False, soft_wrap=True)
         return FAILED
     except Exception:  # of what all cases need; it is said after what is finished
-        record.end("failed", console)
+        _end(record, "failed", console)
         kept = f", in {record.file.path}" if record.file else ""
         console.print(
             f"{len(record.results)} of {len(record.jobs)} cases are finished{kept}", markup=False, soft_wrap=True
@@ -299,11 +159,11 @@ def _run(record: Run, rerun: Sequence[str], console: Console) -> int:
     except BaseException:
         record.record("failed")
         raise
-    record.end("complete", console)
-    if record.recording is not None:
+    _end(record, "complete", console)
+    if recording is not None:
         predicted = record.settings.predict != "none" and not record.stations.lanes
         try:
-            said = record.recording.finish(record.results, record.passed, predicted)
+            said = recording.finish(record.results, record.passed, predicted)
         except StrataError as error:  # the cases are judged all the same, and in run.json
             if record.passed:  # no verdict of failure: the record could not be made, of a full disk say
                 raise
@@ -313,25 +173,25 @@ def _run(record: Run, rerun: Sequence[str], console: Console) -> int:
     return record.status
 
 
-def _void(record: Run, console: Console) -> int:
+def _void(record: WholeRun, console: Console) -> int:
     """Say which controls failed. No case is run: what a harness says that is wrong about these is worth nothing."""
     record.record("complete")
-    for answer in self_test.failed(record.controls):
+    for answer in failed(record.controls):
         console.print(answer.line(), markup=False, style="red", soft_wrap=True)
     console.print("VOID: the harness fails its own controls, so no case was run.", style="bold red")
     return record.status
 
 
-def _finish(record: Run, reporter: Reporter, job: Job, result: dict[str, Any]) -> None:
-    if record.recording is not None:
-        record.recording.keeper.ended()
+def _finish(record: WholeRun, keeper: Keeper | None, reporter: Reporter, job: Job, result: dict[str, Any]) -> None:
+    if keeper is not None:
+        keeper.ended()
     record.add(result)
     reporter.finished(f"{job.path.name} {job.case.recipe}", result["explain"])
     for what, why in result["figures"].get("left_out", {}).items():
         reporter.once(f"{job.path.name} ran without {what}: {why}")
 
 
-def _heading(record: Run) -> str:
+def _heading(record: WholeRun) -> str:
     facts = record.stations.first.describe()
     names = ("arch", "device", "driver", "nvrtc", "compiler", "threads")
     said = ", ".join(f"{name} {facts[name]}" for name in names if name in facts)
@@ -348,3 +208,13 @@ def _heading(record: Run) -> str:
         if given
     ]
     return f"{said}; {' and '.join(unused)} asked for, and only a card can do that" if unused else said
+
+
+def _end(record: WholeRun, status: str, console: Console) -> None:
+    """End the run as `status` and report it."""
+    held = record.end(status)
+    print_report(console, record.results, len(record.jobs))
+    if said := record.readings.text():
+        console.print(Text(said, "" if record.readings.agree else "bold red"), soft_wrap=True)
+    for line in [*held.lines(), held.line()]:
+        console.print(Text(line, "" if held.ok else "red"), soft_wrap=True)

@@ -20,7 +20,7 @@ import numpy as np
 from strata.arguments import shown
 from strata.executors.base import StrataError, system_reason
 from validation.host import json_file, whole_file
-from validation.report.claim import Claim
+from validation.run.claim import Claim
 
 NAME = "run.json"
 SCHEMA = "strata-parity-run/1"

@@ -19,7 +19,6 @@ from validation.core.findings import Findings
 from validation.core.handed import InputsChangedError
 from validation.core.settings import Settings
 from validation.core.verdict import Check, Verdict, combine
-from validation.operations import magnitude
 from validation.operations.attention import run as attention_case
 from validation.operations.attention.kernels import ATTENTION, Operation
 from validation.operations.attention.run import Memo
@@ -28,6 +27,7 @@ from validation.operations.experts.case import AnyCase, ExpertCase
 from validation.operations.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
 from validation.operations.kv_pack import run as pack_case
 from validation.operations.router import run as around_case
+from validation.run import far
 from validation.run.run_file import plain
 
 
@@ -77,8 +77,8 @@ def run_case(
             found = pack_case.run(case, path, executor, settings)
         else:
             found = attention_case.run(case, path, executor, settings, memo or Memo(), operations)
-        if magnitude.asks(case, executor):
-            found.checks += magnitude.checks(case, path, executor)
+        if far.asks(case, executor):
+            found.checks += far.checks(case, path, executor)
         return found
 
     found = answered(run)

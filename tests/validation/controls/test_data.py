@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from validation.controls import data
-from validation.controls.control import answers
+from validation.core.control import answers
 from validation.core.random_streams import Stream
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import planes, pools, selection

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from validation.controls.control import answers
 from validation.controls.enclosures import enclosing
+from validation.core.control import answers
 from validation.core.verdict import Check, Verdict
 from validation.numerics import interval as enclosure
 from validation.numerics.interval import Enclosure

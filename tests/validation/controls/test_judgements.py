@@ -10,8 +10,8 @@ import pytest
 
 from tests.validation.controls import broken
 from validation.controls import judgements
-from validation.controls.control import Control, answers
 from validation.core import negative_probes, verdict
+from validation.core.control import Control, answers
 from validation.core.verdict import Check, Verdict, combine, holds
 from validation.operations.attention import gates as judge
 from validation.operations.attention.bounds import prompt_attention as bounds

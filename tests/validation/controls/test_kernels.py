@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from validation.controls import kernels
-from validation.controls.control import Control, answers
+from validation.core.control import Control, answers
 from validation.core.settings import Settings
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import bound as path_bound

@@ -10,14 +10,14 @@ import pytest
 
 from validation.__main__ import main
 from validation.controls import self_test, values
-from validation.controls.control import Answer, Control, answer
+from validation.core.control import Answer, Control, answer, failed
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import gates as judge
 
 
 def test_all_controls_are_right_and_have_names_of_their_own() -> None:
     answers = self_test.prove()
-    assert self_test.failed(self_test.flat(answers)) == []
+    assert failed(self_test.flat(answers)) == []
     assert set(answers) == {*self_test.GROUPS, self_test.FLOOR}
     assert {group: [one.name for one in answers[group]] for group in self_test.GROUPS} == self_test.names()
     names = [one.name for one in self_test.flat(answers)]
@@ -51,11 +51,11 @@ def test_groups_that_are_empty_or_cannot_be_made_are_wrong() -> None:
         raise RuntimeError("no rows")
 
     found = self_test.prove({"empty": lambda: iter(()), "crash": crash})
-    assert [one.line() for one in self_test.failed(self_test.flat(found))] == [
+    assert [one.line() for one in failed(self_test.flat(found))] == [
         "control empty/rows: got none, expected rows",
         "control crash/rows: got RuntimeError: no rows, expected rows",
     ]
-    assert self_test.failed([]) == [Answer("controls", "none", "controls")]
+    assert failed([]) == [Answer("controls", "none", "controls")]
 
 
 def test_a_control_that_is_not_asked_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_a_control_that_is_not_asked_is_missed(monkeypatch: pytest.MonkeyPatch) 
         if group != "seeds"
     }
     monkeypatch.setattr(self_test, "GROUPS", fewer)
-    (wrong,) = self_test.failed(self_test.flat(self_test.prove(fewer)))
+    (wrong,) = failed(self_test.flat(self_test.prove(fewer)))
     assert wrong.line() == (
         "control floor/controls: got controls lacks comparator holds: holds/yes and 1 more "
         "(python -m validation floor --update --reason TEXT lowers the floor), expected whole"

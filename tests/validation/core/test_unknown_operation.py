@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from validation.reference.tensorcore import cut
 
 from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import PATHS, Path
 from validation.core.random_streams import Stream
 from validation.core.settings import Settings
+from validation.numerics.tensorcore_model import cut
 from validation.operations import registry
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import fuzz as fuzz_attention

@@ -15,8 +15,8 @@ from strata.executors.base import ExecutorUnavailable, StrataError
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor
 from validation.__main__ import main, parser
+from validation.core.fuzz_compared import Compared
 from validation.fuzz import command as fuzz
-from validation.fuzz.compared import Compared
 from validation.host import whole_file
 
 

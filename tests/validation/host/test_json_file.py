@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from strata.executors.base import StrataError
 from validation.__main__ import main
 from validation.captured import archive
-from validation.controls import floor
 from validation.host import json_file
 from validation.host.json_file import JsonError
 from validation.ledger import command as ledger_command
-from validation.ledger import ledger
+from validation.ledger import floor, ledger
 from validation.mutants.store import Store
 from validation.report.read import of_file
 from validation.run.run_file import NAME, RunFile

@@ -11,9 +11,8 @@ import pytest
 from strata.executors.base import StrataError, source_digests
 from tests.validation.ledger.test_review import PATH, RECIPE, cases, held
 from validation.__main__ import main
-from validation.controls import floor
 from validation.ledger import command as ledger_command
-from validation.ledger import ledger, slack_statistics
+from validation.ledger import floor, ledger, slack_statistics
 from validation.ledger.ledger import Ledger
 from validation.ledger.slack_statistics import Family
 from validation.run.plan import SEED

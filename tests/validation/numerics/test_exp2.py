@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from validation.reference.tensorcore import float_of, float_value
 
 from validation.core.random_streams import Stream
 from validation.numerics.exp2 import exp2, fma32
+from validation.numerics.tensorcore_model import float_of, float_value
 
 
 def test_fma_is_rounded_once() -> None:

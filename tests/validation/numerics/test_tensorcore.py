@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from validation.reference import tensorcore as rational
 
 from validation.core.random_streams import Stream
+from validation.numerics import tensorcore_model as rational
 from validation.numerics.tensorcore import PRESETS, Params, dot, mma, mma_int8
 from validation.numerics.tensorcore_data import FAMILIES, FINITE, tiles
 from validation.numerics.tensorcore_parts import CANONICAL_NAN, decode, round_f32

@@ -7,7 +7,7 @@ import pytest
 
 from strata.kernels.pool import HEAD_DIM, MODES
 from validation.controls import data
-from validation.controls.control import Control, answer
+from validation.core.control import Control, answer
 from validation.operations.attention.case import Case
 from validation.operations.attention.pools import Inputs, build
 from validation.operations.attention.reference import values

@@ -18,6 +18,7 @@ from validation.__main__ import main
 from validation.controls import self_test
 from validation.core.verdict import Check, Verdict
 from validation.ledger import ledger
+from validation.ledger.whole_run import WholeRun
 from validation.operations.attention import gates as judge
 from validation.operations.attention.kernels import Operation
 from validation.operations.attention.pools import Inputs
@@ -420,7 +421,7 @@ def test_no_controls_void_the_run(bench: Bench, tmp_path: Path, monkeypatch: pyt
 
 
 def test_no_planned_case_is_no_pass() -> None:
-    make: Callable[..., parity.Run] = parity.Run
+    make: Callable[..., WholeRun] = WholeRun
     assert not make([], [], None, None, None).passed
 
 

@@ -283,7 +283,7 @@ sys.path.insert(0, sys.argv[1])
 from functools import partial
 from validation.__main__ import main
 from validation.record import verify_command
-from validation.reference.prompt_attention import attend
+from validation.operations.attention.reference import attend
 from validation.record.verify import Against
 from fixtures.records.bases import planned
 verify_command.Against = partial(Against, planner=planned)

@@ -13,8 +13,9 @@ POOLS, PLANES, PARITY, PROFILES = (
 STATIONS, RUNNER, OPERATIONS = (
     f"validation/{name}.py" for name in ("run/executors", "run/runner", "operations/attention/kernels")
 )
+WHOLE_RUN, REQUEST = "validation/ledger/whole_run.py", "validation/run/plan_request.py"
 SELECTION, DRAWS = "validation/operations/attention/selection.py", "validation/core/random_streams.py"
-PROOF, CONTROL = "validation/controls/self_test.py", "validation/controls/control.py"
+PROOF, CONTROL = "validation/controls/self_test.py", "validation/core/control.py"
 
 
 def _fault(name: str, file: str, old: str, new: str, why: str, *also: Edit) -> Mutant:
@@ -186,14 +187,14 @@ def _seeds() -> Iterator[Mutant]:
     )
     yield _fault(
         "seed-option-ignored",
-        PARITY,
+        REQUEST,
         "profiles.entries(options.seed, options.profile, paths)",
         "profiles.entries(1, options.profile, paths)",
         "--seed does not reach a profile.",
     )
     yield _fault(
         "seed-of-sizes-ignored",
-        PARITY,
+        REQUEST,
         "Case(options.recipe or profiles.SIZED_RECIPE, options.seed,",
         "Case(options.recipe or profiles.SIZED_RECIPE, 1,",
         "--seed does not reach a size of one's own.",
@@ -205,30 +206,34 @@ def _runs() -> Iterator[Mutant]:
     counted = "        if len(checks) != len(self.jobs):"
     yield _fault(
         "zero-cases-pass",
-        PARITY,
+        WHOLE_RUN,
         "        return combine(checks)\n",
         "        return combine(checks) if checks else Verdict.EXACT\n",
         "A run that planned nothing, and ran it, passes.",
     )
     yield _fault(
-        "fewer-than-planned-pass", PARITY, counted, "        if False:", "Planned cases that never ran are not missed."
+        "fewer-than-planned-pass",
+        WHOLE_RUN,
+        counted,
+        "        if False:",
+        "Planned cases that never ran are not missed.",
     )
     yield _fault(
         "more-than-planned-pass",
-        PARITY,
+        WHOLE_RUN,
         counted,
         "        if len(checks) < len(self.jobs):",
         "Cases nobody planned count.",
     )
     yield _fault(
         "last-case-decides",
-        PARITY,
+        WHOLE_RUN,
         "        return combine(checks)\n",
         "        return combine(checks[-1:])\n",
         "Only the last case's verdict counts.",
     )
     yield _fault(
-        "exit-0", PARITY, "return PASSED if self.passed else FAILED", "return PASSED", "The exit status is always 0."
+        "exit-0", WHOLE_RUN, "return PASSED if self.passed else FAILED", "return PASSED", "The exit status is always 0."
     )
     yield _fault(
         "jobs-skipped",
@@ -251,8 +256,8 @@ def _runs() -> Iterator[Mutant]:
     )
     yield _fault(
         "controls-ignored",
-        PARITY,
-        "        if self_test.failed(self.controls):\n            return Verdict.VOID\n",
+        WHOLE_RUN,
+        "        if failed(self.controls):\n            return Verdict.VOID\n",
         "",
         "A run passes although its controls failed.",
     )
@@ -275,7 +280,7 @@ def _runs() -> Iterator[Mutant]:
     yield _tested(
         "rest-run-after-failed-controls",
         PARITY,
-        "    if self_test.failed(record.controls):\n        return _void(record, console)\n",
+        "    if failed(record.controls):\n        return _void(record, console)\n",
         "",
         "Failed controls are not said.",
         "parity/test_command",
@@ -291,7 +296,7 @@ def _runs() -> Iterator[Mutant]:
     )
     yield _tested(
         "failures-not-counted",
-        PROOF,
+        CONTROL,
         "return [one for one in answers if not one.right]",
         "return []",
         "No control ever fails.",

@@ -97,19 +97,19 @@ def mutants() -> Iterator[Mutant]:
     )
     yield _tested(
         "floor-lowers-itself",
-        "validation/controls/floor.py",
+        "validation/ledger/floor.py",
         "    if gone and not reason:\n",
         "    if False:\n",
         "What vanished goes from the floor without a reason.",
-        "controls/test_floor",
+        "ledger/test_floor",
     )
     yield _tested(
         "section-without-a-floor",
-        "validation/controls/floor.py",
+        "validation/ledger/floor.py",
         '        return f"{section} is not in the floor ({UPDATE})"\n',
         "        return WHOLE\n",
         "A section that the floor does not have stands.",
-        "controls/test_floor",
+        "ledger/test_floor",
     )
     yield _tested(
         "ledger-keeps-quiet",
@@ -117,7 +117,7 @@ def mutants() -> Iterator[Mutant]:
         "    return 1 if gone else 0\n",
         "    return 0\n",
         "The ledger command exits 0 although families are missing.",
-        "controls/test_floor",
+        "ledger/test_floor",
     )
     yield _tested(
         "family-not-missed",

@@ -19,13 +19,14 @@ from strata.kernels.paths import Path
 from strata.kernels.pool import HEAD_DIM
 from strata.kernels.prompt_attention import cells_per_chunk
 from validation.core.unknown_operation import UnknownOperationError
+from validation.numerics.roundoff import WIDENED
 from validation.numerics.tensorcore_bound import WIDEST
 from validation.numerics.tensorcore_rules import rule_on
 from validation.operations.attention.bounds import decode_attention as base_bounds
 from validation.operations.attention.bounds import of_reference as reference_bounds
 from validation.operations.attention.bounds import prompt_attention as bounds
 from validation.operations.attention.bounds.scores import score_error
-from validation.operations.attention.bounds.softmax import WIDENED, largest_error
+from validation.operations.attention.bounds.softmax import largest_error
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import Reference, terms

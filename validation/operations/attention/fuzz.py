@@ -24,11 +24,11 @@ from strata.kernels.attention import Result
 from strata.kernels.paths import Path
 from strata.kernels.pool import GROUPS, HEAD_DIM, MODE_FORMATS, MODES, Pool
 from validation.core.arrays import frozen
+from validation.core.fuzz_compared import Compared
+from validation.core.fuzz_numbers import NUMBERS, floats, halves
 from validation.core.handed import handed
 from validation.core.random_streams import Stream
 from validation.core.unknown_operation import UnknownOperationError
-from validation.fuzz.compared import Compared
-from validation.fuzz.numbers import NUMBERS, floats, halves
 from validation.numerics.tensorcore_rules import rule_for
 from validation.operations.attention.selection import TOP
 

@@ -98,7 +98,7 @@ class Widths(Enum):
 class Recipe:
     """One way of making data. operation: what it is for; laws: whether every law of `laws.py` must hold on it;
     edition: of the plans, from which on it is planned. One of a later edition stands behind all earlier ones;
-    far: whether lanes are asked the checks of `validation.operations.magnitude` besides."""
+    far: whether lanes are asked the checks of `validation.run.far` besides."""
 
     name: str
     motivation: str

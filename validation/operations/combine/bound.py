@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from validation.operations.attention.bounds.softmax import WIDENED, U
+from validation.numerics.roundoff import WIDENED, U
 from validation.operations.combine.reference import MINUS_LOG2_E, sigmoid
 from validation.operations.router.bound import EXP2_ULPS
 

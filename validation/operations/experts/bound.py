@@ -34,9 +34,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from validation.numerics.fma import Array
+from validation.numerics.roundoff import U
 from validation.operations.experts.reference import BLOCK, LARGEST, Codes, Weights, slabs, swiglu64
 
-U = 2.0**-24
 #: Unit roundoff of FP64.
 UNIT = 2.0**-53
 #: Products of two errors, each below 2**-9 of the first-order sums.

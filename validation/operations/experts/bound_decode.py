@@ -14,8 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from validation.numerics.fma import Array
+from validation.numerics.roundoff import U
 from validation.operations.experts import bound as experts
-from validation.operations.experts.bound import CROSS, SUBNORMAL, UNIT, Allowed, Bounded, U
+from validation.operations.experts.bound import CROSS, SUBNORMAL, UNIT, Allowed, Bounded
 from validation.operations.experts.reference import Codes
 from validation.operations.experts.reference_decode import Matrix, scaled_dots
 

@@ -21,10 +21,10 @@ from strata.kernels.experts import Experts, Geometry, place
 from strata.kernels.paths import Path
 from strata.kernels.registry import taking
 from validation.core.arrays import frozen
+from validation.core.fuzz_compared import Compared
 from validation.core.handed import handed
 from validation.core.random_streams import Stream
 from validation.core.unknown_operation import UnknownOperationError
-from validation.fuzz.compared import Compared
 from validation.operations.experts import kernels, stub_kernels
 from validation.operations.experts.checks import grouped, plain
 from validation.operations.experts.fuzz_inputs import Configuration, draw

@@ -14,8 +14,8 @@ import numpy as np
 from strata.formats import FORMATS
 from strata.kernels.experts import EXPERT_MODES
 from validation.core.arrays import frozen
+from validation.core.fuzz_numbers import NUMBERS, floats, halves
 from validation.core.random_streams import Stream
-from validation.fuzz.numbers import NUMBERS, floats, halves
 from validation.operations.experts import activations, blobs, random_cases, routing
 from validation.operations.experts.inputs import Inputs, mode_formats
 from validation.operations.experts.recipes import Routing, Values

@@ -53,7 +53,7 @@ class Values(Enum):
 class ExpertRecipe:
     """One way of making data. operation: `expert`, `router` or `combine`; edition: of the plans, from which on it is
     planned. One of a later edition stands behind all earlier ones; far: whether lanes are asked the checks of
-    `validation.operations.magnitude` besides."""
+    `validation.run.far` besides."""
 
     name: str
     motivation: str

@@ -10,8 +10,8 @@ import numpy as np
 
 from strata.executors.base import Executor, Kernel
 from strata.kernels.paths import Path
-from validation.controls.stub_kernels import BLOCK as THREADS
-from validation.controls.stub_kernels import ENTRY, witness
+from validation.core.stub_executor import BLOCK as THREADS
+from validation.core.stub_executor import ENTRY, witness
 from validation.operations.experts import expected
 from validation.operations.experts.arithmetic import FUSED, Arithmetic
 from validation.operations.experts.inputs import Inputs

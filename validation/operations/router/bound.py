@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from validation.operations.attention.bounds.softmax import WIDENED, U
+from validation.numerics.roundoff import WIDENED, U
 from validation.operations.router.reference import LOG2_E, Routed
 
 EXP2_ULPS = 0.83

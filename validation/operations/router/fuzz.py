@@ -17,11 +17,11 @@ from strata.kernels.combine import Combined
 from strata.kernels.paths import Path
 from strata.kernels.registry import taking
 from strata.kernels.router import Routing
+from validation.core.fuzz_compared import Compared
+from validation.core.fuzz_numbers import NUMBERS, floats
 from validation.core.handed import handed
 from validation.core.random_streams import Stream
 from validation.core.unknown_operation import UnknownOperationError
-from validation.fuzz.compared import Compared
-from validation.fuzz.numbers import NUMBERS, floats
 from validation.operations.combine import reference as combine_reference
 from validation.operations.experts import random_cases
 from validation.operations.experts.checks import plain

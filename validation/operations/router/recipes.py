@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class AroundRecipe:
     """operation: `router` or `combine`; edition: of the plans, from which on it is planned; far: whether lanes are
-    asked the checks of `validation.operations.magnitude` besides."""
+    asked the checks of `validation.run.far` besides."""
 
     name: str
     motivation: str

@@ -13,7 +13,6 @@ from strata.kernels.pool import HEAD_DIM
 from validation.core.verdict import Verdict, within
 from validation.numerics.interval import certificate, certified
 from validation.numerics.tensorcore_rules import readings
-from validation.operations import magnitude
 from validation.operations.attention import metamorphic as laws
 from validation.operations.attention.bound import kernel_bound, reference_bound
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
@@ -38,6 +37,7 @@ from validation.record.recordable.recordable import (
     Shown,
 )
 from validation.record.recordable.share import above
+from validation.run import far
 
 if TYPE_CHECKING:
     from validation.record.rules.subject import Subject
@@ -104,7 +104,7 @@ class Attention:
     def checks(self, path: Path, case: Case, card: bool) -> Checks:
         together = (TIMED, PREDICTIONS) if card else (TIMED,)
         whole = self.rows(case) * HEAD_DIM
-        needed = asked(path, case) | set(() if card else magnitude.names(case.recipe, path.operation))
+        needed = asked(path, case) | set(() if card else far.names(case.recipe, path.operation))
         return Checks(frozenset(needed), together, frozenset(BOUNDED), "prediction", whole)
 
     def claim(self, checks: Sequence[Mapping[str, Any]]) -> Claim | None:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from validation.reference.tensorcore import rounded
 
 from strata.executors.base import Executor
 from strata.executors.lanes import LanesExecutor
 from tests.strata.executors.lanes.sources import kernel
 from validation.numerics.tensorcore import Params, mma
 from validation.numerics.tensorcore_data import FAMILIES, FINITE, Tiles, tiles
+from validation.numerics.tensorcore_model import rounded
 from validation.numerics.tensorcore_parts import CANONICAL_NAN
 
 Array = np.ndarray[Any, Any]

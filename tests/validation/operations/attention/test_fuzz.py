@@ -13,7 +13,7 @@ from strata.executors.lanes import LanesExecutor
 from strata.kernels.attention import Result
 from strata.kernels.pool import MODES
 from validation.__main__ import main
-from validation.fuzz.numbers import NUMBERS
+from validation.core.fuzz_numbers import NUMBERS
 from validation.operations.attention import fuzz
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from strata.kernels.paths import PATHS
 from strata.kernels.pool import MODES
-from validation.controls.stub_kernels import StubExecutor, healthy
 from validation.core.random_streams import Stream
 from validation.core.settings import Settings
+from validation.core.stub_executor import StubExecutor
 from validation.core.verdict import Verdict
 from validation.operations.attention import kv_preconditions, planes
 from validation.operations.attention import preconditions as promises
@@ -20,6 +20,7 @@ from validation.operations.attention.case import Case
 from validation.operations.attention.pools import build
 from validation.operations.attention.recipes import find, of_operation
 from validation.operations.attention.run import Memo
+from validation.operations.attention.stub_kernels import healthy
 from validation.run.runner import settle
 
 CASE = Case("signed_decades", 3, 90, 3, 4, n_head_kv=2, group=4, top=61)

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import mpmath
 import numpy as np
-from validation.reference.tensorcore import float_of, float_value
 
 from validation.core.random_streams import Stream
 from validation.numerics.exp2 import exp2
+from validation.numerics.tensorcore_model import float_of, float_value
 from validation.operations.combine import reference
 
 

@@ -8,11 +8,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from strata.kernels.experts import EXPERT_MODES
+from validation.numerics.roundoff import U
 from validation.operations.experts import bound as bounds
 from validation.operations.experts import expected, inputs
 from validation.operations.experts import reference as experts
 from validation.operations.experts.arithmetic import DECODE, FUSED, MMQ, Arithmetic
-from validation.operations.experts.bound import CROSS, Bounded, U
+from validation.operations.experts.bound import CROSS, Bounded
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import Inputs
 from validation.operations.experts.reference import BLOCK, LARGEST, Codes, Weights

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from strata.kernels.paths import PATHS
-from validation.controls.stub_kernels import StubExecutor
 from validation.core.settings import Settings
+from validation.core.stub_executor import StubExecutor
 from validation.core.verdict import Verdict
 from validation.operations.attention.run import Memo
 from validation.operations.experts import checks, expected, stub_kernels

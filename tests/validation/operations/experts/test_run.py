@@ -10,8 +10,8 @@ import pytest
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_fused
 from strata.kernels.paths import PATHS
-from validation.controls.stub_kernels import StubExecutor
 from validation.core.settings import Settings
+from validation.core.stub_executor import StubExecutor
 from validation.core.verdict import Verdict
 from validation.operations.attention.run import Memo
 from validation.operations.experts import inputs, routing, stub_kernels

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strata.kernels import combine, router
 from validation.__main__ import main
-from validation.fuzz.numbers import NUMBERS
+from validation.core.fuzz_numbers import NUMBERS
 from validation.operations.router import fuzz
 
 WORDS = ["fuzz", "--executor", "lanes", "--seed", "3", "--count", "8", "--paths"]

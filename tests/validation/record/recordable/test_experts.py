@@ -17,7 +17,6 @@ from tests.validation.record.forging import against, base, forged, sign
 from tests.validation.stub import StubExecutor
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
-from validation.operations import magnitude
 from validation.operations.attention.run import Memo
 from validation.operations.experts import run as expert_case
 from validation.operations.experts import stub_kernels
@@ -32,6 +31,7 @@ from validation.record.challenge import chosen
 from validation.record.evidence import input_digest
 from validation.record.recordable.experts import FusedExperts
 from validation.record.verify import Outcome, examine
+from validation.run import far
 
 FUSED = FusedExperts()
 PATH = PATHS["expert_fused/iq2_xs/iq4_nl/sm75"]
@@ -62,9 +62,9 @@ def test_the_checks_are_the_runner_s(case: ExpertCase) -> None:
     names = {check.name for check in found.checks}
     asked = FUSED.checks(PATH, case, card=False)
     # What the runner adds to a case's own checks on lanes.
-    far = set(magnitude.names(case.recipe, PATH.operation))
-    assert far <= asked.needed
-    names |= far
+    asked_far = set(far.names(case.recipe, PATH.operation))
+    assert asked_far <= asked.needed
+    names |= asked_far
     left = names - asked.needed
     assert asked.needed <= names, asked.needed - names
     groups = [set(group) for group in asked.together if set(group) & left]

@@ -13,7 +13,8 @@
 from __future__ import annotations
 
 from strata.kernels.decode_attention import CELLS
-from validation.operations.attention.bounds.softmax import Rounding, U
+from validation.numerics.roundoff import U
+from validation.operations.attention.bounds.softmax import Rounding
 
 _CROSS = 1 + 2.0**-9
 

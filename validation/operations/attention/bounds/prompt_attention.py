@@ -42,9 +42,10 @@ from strata.executors.lanes import Rule
 from strata.kernels import tiers
 from strata.kernels.paths import Path
 from strata.kernels.prompt_attention import cells_per_chunk
+from validation.numerics.roundoff import U
 from validation.numerics.tensorcore_bound import high_low
 from validation.operations.attention.bounds.scores import SPLIT
-from validation.operations.attention.bounds.softmax import Rounding, U
+from validation.operations.attention.bounds.softmax import Rounding
 
 BASELINE_RATIO = 4.0
 FLOOR_OF_SCALE = 1e-6

@@ -23,8 +23,8 @@ from __future__ import annotations
 import numpy as np
 
 from strata.executors.lanes import RULES, Rule
+from validation.numerics.roundoff import U
 from validation.numerics.tensorcore_bound import TURING_RIVAL
-from validation.operations.attention.bounds.softmax import U
 from validation.operations.attention.terms import Terms
 
 SLICE = 16

@@ -20,7 +20,7 @@ up to the same relative errors. Every figure is per output element.
 Evaluated in FP64: every sum is of terms of one sign, arguments of exp are below 1100 in magnitude
 and good to 2**-44 of that, and `high - weight` is taken only where it is more than half of `high`.
 So the result is good to 2**-31 for up to 2**20 cells, and is raised by WIDENED. That the scores
-themselves are rounded is in `rounding` (bounds/reference.py).
+themselves are rounded is in `rounding` (of_reference.py).
 """
 
 from __future__ import annotations
@@ -29,14 +29,11 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
+from validation.numerics.roundoff import WIDENED
 from validation.operations.attention.terms import Terms
 
-#: Unit roundoff of float32, round to nearest.
-U = 2.0**-24
 #: exp() of more than this is not needed: the hull bounds the error long before.
 _LARGEST_EXPONENT = 300.0
-#: Covers the roundings of the bound's own evaluation.
-WIDENED = 1 + 2.0**-30
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 kernel rounds, the result is moved by the whole allowed error: of scores and weights towards raising output
 `dim` (or lowering it: direction -1), of the numerator upwards, of the denominator downwards. No kernel can be as wrong.
 The errors are those of the operations (one float32 rounding, one cut of the tensor core), not those of
-validation/bounds.
+the bounds of attention.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def prompt(
         score = share if warp == 0 else moved(score + share, push, U)
     score = np.where(here, score / 16, -np.inf)
     # Online softmax.
-    size = cells_per_chunk(path.mode, int(path.tier.removeprefix("sm")))
+    size = cells_per_chunk(path.mode, path.tier_number)
     heads = len(q)
     top, total, acc = np.full((heads, 1), -np.inf), np.zeros((heads, 1)), np.zeros((heads, 256))
     down = -direction * np.sign(out[:, dim, None])

@@ -7,8 +7,9 @@ import pytest
 
 from strata.kernels.pool import MODES
 from tests.validation.stub import attention
+from validation.numerics.roundoff import U
 from validation.operations.attention.bounds import decode_attention as bounds
-from validation.operations.attention.bounds.softmax import U, largest_error
+from validation.operations.attention.bounds.softmax import largest_error
 from validation.operations.attention.case import Case
 from validation.operations.attention.pools import build
 from validation.operations.attention.reference import attend, terms

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from strata.executors.lanes import RULES
 from tests.validation.numerics.test_tensorcore_bound import chain
 from validation.core.random_streams import Stream
+from validation.numerics.roundoff import U
 from validation.operations.attention.bounds.scores import score_error
-from validation.operations.attention.bounds.softmax import U
 from validation.operations.attention.terms import Terms
 
 

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from validation.core.random_streams import Stream
+from validation.numerics.roundoff import WIDENED
 from validation.operations.attention.bounds.of_reference import EXP_ULPS, gamma
-from validation.operations.attention.bounds.softmax import WIDENED, Rounding, largest_error
+from validation.operations.attention.bounds.softmax import Rounding, largest_error
 from validation.operations.attention.terms import Terms
 
 NONE = Rounding(0, 0, 0, 0, 0, 0, 0)

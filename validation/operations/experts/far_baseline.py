@@ -15,14 +15,14 @@ from strata.kernels import expert_decode, expert_mmq
 from strata.kernels.experts_baseline import PASS_THREADS
 from strata.kernels.grouping import group
 from strata.kernels.paths import Path
+from validation.core.far_checks import Part, same
+from validation.core.mapped_buffers import Mapped
 from validation.core.verdict import Check, holds
 from validation.operations.experts import inputs as made
 from validation.operations.experts import kernels
 from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.far import MANY_PAIRS, MOST, across
 from validation.operations.experts.inputs import Inputs
-from validation.operations.experts.magnitude import MANY_PAIRS, MOST, across
-from validation.operations.magnitude.mapped import Mapped
-from validation.operations.magnitude.parts import Part, same
 
 #: Bytes of one buffer of a pass, and of a product.
 _MOST_BYTES = 1 << 43

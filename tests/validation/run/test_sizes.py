@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from validation.operations.magnitude import sizes
-from validation.operations.magnitude.sizes import FIXED, SIZES, Side, Size
+from validation.run import sizes
+from validation.run.sizes import FIXED, SIZES, Side, Size
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "sizes.md"
 

@@ -32,7 +32,7 @@ from validation.operations.attention.case import Case
 from validation.operations.attention.recipes import find
 from validation.operations.experts import routing
 from validation.operations.experts.case import ExpertCase
-from validation.operations.experts.magnitude import MANY_EXPERTS, UNIT
+from validation.operations.experts.far import MANY_EXPERTS, UNIT
 from validation.operations.experts.recipes import find as find_experts
 from validation.run import plan as profiles
 
@@ -216,7 +216,7 @@ FIXED: Mapping[str, tuple[str, ...]] = {
         "expert_tile.cuh:kDown", "expert_tile.cuh:kStaged", "experts.py:GATE_UP", "experts.py:DOWN",
         "expert_fused.py:_PAIRED", "expert_decode.py:_TIER", "expert_mmq.py:_PASS_DEFINES", "kv_pack.py:_DEFINES",
     ),
-    "beyond it lies what `validation.operations.magnitude` asks on lanes (`far`, `few blocks`)": (
+    "beyond it lies what `validation.run.far` asks on lanes (`far`, `few blocks`)": (
         "router.py:_MOST_BLOCKS", "expert_fused.py:_MOST_UNITS",
     ),
 }  # fmt: skip

@@ -9,12 +9,13 @@ from strata.executors.base import LaunchError, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import combine, router
 from strata.kernels.paths import PATHS, select
+from validation.core.far_checks import Part, same
+from validation.core.mapped_buffers import ALIGN, WINDOW, Mapped
 from validation.core.verdict import Check, Verdict
-from validation.operations import magnitude, registry
+from validation.operations import registry
 from validation.operations.attention.case import Case
 from validation.operations.experts.case import ExpertCase
-from validation.operations.magnitude.mapped import ALIGN, WINDOW, Mapped
-from validation.operations.magnitude.parts import Part, same
+from validation.run import far
 from validation.run.plan import entries
 
 
@@ -61,7 +62,7 @@ def test_the_router_is_asked_a_second_turn_of_the_most_blocks_and_sums_their_las
         ("router", ExpertCase("router_sizes", 1, 2, 33, 2, 256, 64), ("far", "few blocks", "most blocks")),
         ("combine", ExpertCase("combine_sizes", 1, 2, 64, 2, 256, 64), ("far", "far ranks", "far columns")),
     ):
-        found = magnitude.checks(case, PATHS[f"{operation}/fp32/simt"], lanes)
+        found = far.checks(case, PATHS[f"{operation}/fp32/simt"], lanes)
         assert [(check.name, check.verdict) for check in found] == [(name, Verdict.EXACT) for name in names]
 
 
@@ -80,12 +81,12 @@ def test_the_end_of_a_grid_is_run_alone() -> None:
 
 
 def test_lanes_are_asked_and_nobody_else() -> None:
-    far, near = Case("far", 1, 97, 2), Case("flat", 1, 97, 2)
+    distant, near = Case("far", 1, 97, 2), Case("flat", 1, 97, 2)
     lanes = LanesExecutor()
-    assert magnitude.asks(far, lanes)
-    assert not magnitude.asks(near, lanes)
-    assert not magnitude.asks(far, LanesExecutor(flavor="sanitize"))
-    assert not magnitude.asks(far, object())  # type: ignore[arg-type]
+    assert far.asks(distant, lanes)
+    assert not far.asks(near, lanes)
+    assert not far.asks(distant, LanesExecutor(flavor="sanitize"))
+    assert not far.asks(distant, object())  # type: ignore[arg-type]
 
 
 def test_every_operation_with_cases_has_a_far_recipe_in_quick() -> None:
@@ -101,17 +102,17 @@ def test_the_checks_of_records_are_those_that_lanes_make() -> None:
         ("expert_fused/iq3_xxs/iq4_nl/sm75", ExpertCase("experts_far", 1, 2, 3, 2, 256, 64)),
         ("expert_fused/iq3_xxs/iq4_nl/sm75", ExpertCase("experts_crowd", 1, 1, 3, 64, 256, 64)),
     ):
-        found = magnitude.checks(case, PATHS[name], lanes)
-        assert tuple(check.name for check in found) == magnitude.names(case.recipe, PATHS[name].operation)
+        found = far.checks(case, PATHS[name], lanes)
+        assert tuple(check.name for check in found) == far.names(case.recipe, PATHS[name].operation)
         assert [check.verdict for check in found] == [Verdict.EXACT] * len(found)
-    assert magnitude.names("flat", "prompt_attention") == ()
+    assert far.names("flat", "prompt_attention") == ()
 
 
 def test_a_kernel_that_leaves_its_buffers_exceeds() -> None:
     def fault() -> Check:
         raise LaunchError("global memory outside of every buffer")
 
-    made = magnitude._asked(Part("far", fault))
+    made = far._asked(Part("far", fault))
     assert (made.verdict, made.reason) == (Verdict.EXCEEDS, "global memory outside of every buffer")
 
 

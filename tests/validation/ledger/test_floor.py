@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from strata.executors.base import StrataError
 from strata.kernels.paths import PATHS
 from validation.__main__ import main
-from validation.controls import floor, floors, self_test
-from validation.controls.floor import Floor, missing, standing, updated
+from validation.controls import floors, self_test
 from validation.ledger import command as ledger_command
-from validation.ledger import ledger
+from validation.ledger import floor, ledger
+from validation.ledger.floor import Floor, missing, standing, updated
 from validation.ledger.ledger import Ledger
 from validation.operations.attention import metamorphic as laws
 from validation.operations.experts import plan as expert_plan

@@ -10,10 +10,10 @@ import numpy as np
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import combine, router
 from strata.kernels.paths import Path
+from validation.core.far_checks import Part, same
+from validation.core.mapped_buffers import Mapped
 from validation.core.verdict import Check
 from validation.operations.experts.case import ExpertCase
-from validation.operations.magnitude.mapped import Mapped
-from validation.operations.magnitude.parts import Part, same
 from validation.operations.router import inputs as around
 
 #: Tokens, the largest number that the kernels are told in 32 bits but for what fills the last block.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from strata.executors.base import ExecutorUnavailable
@@ -54,3 +54,10 @@ def answer(control: Control) -> Answer:
 
 def answers(controls: Iterable[Control]) -> list[Answer]:
     return [answer(control) for control in controls]
+
+
+def failed(answers: Sequence[Answer]) -> list[Answer]:
+    """The wrong ones; where there is no answer at all, one that says so."""
+    if not answers:
+        return [Answer("controls", "none", "controls")]
+    return [one for one in answers if not one.right]

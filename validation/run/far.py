@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from strata.executors.base import Executor, LaunchError, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import Path
+from validation.core.far_checks import Part
 from validation.core.verdict import Check, Verdict
 from validation.operations import registry
-from validation.operations.attention import magnitude as attention
+from validation.operations.attention import far as attention
 from validation.operations.attention.case import Case
-from validation.operations.experts import magnitude as experts
-from validation.operations.experts import magnitude_baseline as older_experts
+from validation.operations.experts import far as experts
+from validation.operations.experts import far_baseline as older_experts
 from validation.operations.experts.case import AnyCase, ExpertCase
-from validation.operations.kv_pack import magnitude as packing
-from validation.operations.magnitude.parts import Part
-from validation.operations.router import magnitude as around
+from validation.operations.kv_pack import far as packing
+from validation.operations.router import far as around
 
 _OF_POOLS: Mapping[str, Callable[[Case, Path, LanesExecutor], Sequence[Part]]] = {
     "prompt_attention": attention.prompt,

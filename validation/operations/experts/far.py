@@ -14,14 +14,14 @@ from strata.kernels import expert_fused
 from strata.kernels.expert_fused import SHAPES, Prepared
 from strata.kernels.experts import MAX_EXPERTS, PlacedExperts
 from strata.kernels.paths import Path
+from validation.core.far_checks import Part, same
+from validation.core.mapped_buffers import ALIGN, Mapped
 from validation.core.random_streams import Stream
 from validation.core.verdict import Check, holds
 from validation.operations.experts import inputs as made
 from validation.operations.experts import kernels
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import Inputs
-from validation.operations.magnitude.mapped import ALIGN, Mapped
-from validation.operations.magnitude.parts import Part, same
 
 #: Numbers that the kernels keep in 31 bits (pairs, rows, tokens times ranks) and in 32 (16-byte pieces of activations).
 MOST, MOST_PIECES = 1 << 31, 1 << 32

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from validation.core.fuzz_numbers import NUMBERS, floats, halves
 from validation.core.random_streams import Stream
-from validation.fuzz.numbers import NUMBERS, floats, halves
 
 STREAM = Stream.of(1, "ends")
 

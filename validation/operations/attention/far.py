@@ -12,11 +12,11 @@ from strata.kernels import attention, decode_attention, prompt_attention
 from strata.kernels.attention import Inputs
 from strata.kernels.paths import Path
 from strata.kernels.pool import Pool, PoolBuffers
+from validation.core.far_checks import Part, same
+from validation.core.mapped_buffers import Mapped
 from validation.operations.attention import pools
 from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
-from validation.operations.magnitude.mapped import Mapped
-from validation.operations.magnitude.parts import Part, same
 
 #: Rows that a pool has fewer of, by `Pool.check`.
 MOST_ROWS = 1 << 31
