@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import replace
 from importlib import import_module
@@ -25,6 +26,20 @@ def test_every_module_that_describes_an_operation_is_listed() -> None:
     for name, described in DESCRIPTORS.items():
         assert described is import_module(f"strata.kernels.{name}").DESCRIPTOR
         assert described.name == name
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+def test_an_operation_knows_no_other_and_not_the_registry(name: str) -> None:
+    """What two have in common stands in a module of its own."""
+    tree = ast.parse((KERNELS / f"{name}.py").read_text(encoding="utf-8"))
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "strata.kernels":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("strata.kernels."):
+            found.add((node.module or "").rpartition(".")[2])
+    assert "descriptor" in found
+    assert found.isdisjoint({*DESCRIPTORS, "registry", "paths"})
 
 
 def test_gated_are_those_that_replace_another() -> None:
