@@ -31,6 +31,7 @@ def test_no_two_tiers_with_tensor_cores_are_for_one_device() -> None:
         assert tier.recorded is None or tier.serves[0] <= tier.recorded[0] <= tier.recorded[1] <= tier.serves[1]
         assert (tier.recorded is not None) == tier.tensor_cores
         assert tier.number == tier.serves[0]
+        assert bool(tier.hardware) == (tier.serves[1] < tiers.NEWEST)
 
 
 @given(
