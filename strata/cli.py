@@ -25,8 +25,8 @@ from strata.executors import cache, open_executor
 from strata.executors.base import Executor, StrataError
 from strata.executors.first_launch import first_launch
 from strata.expert_engine import probes
+from strata.gate_table import Table
 from strata.gates.installed import InstalledGate
-from strata.gates.table import Table
 from strata.kernels.expert_probe import lines
 from strata.kernels.paths import PATHS
 from strata.memory import plan_command

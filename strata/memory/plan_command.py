@@ -15,7 +15,8 @@ from strata import arguments, switches
 from strata.arguments import shown
 from strata.executors.base import StrataError
 from strata.formats import FORMATS
-from strata.kernels.paths import EXPERT_MODES, MODES
+from strata.kernels.experts import EXPERT_MODES
+from strata.kernels.pool import MODES
 from strata.memory import plan_text
 from strata.memory.pieces import LEAST_SEGMENT_MIB
 from strata.memory.plan import SYSTEM, memory_plan

@@ -15,8 +15,9 @@ import numpy as np
 
 from strata.executors.base import Argument, Buffer, Executor, Kernel, Witness
 from strata.kernels import kv_pack
-from strata.kernels.paths import EXPERTS, PATHS, Path
+from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import HEAD_DIM
+from strata.kernels.registry import taking
 from validation.core.control import Control
 from validation.core.memo import Memo
 from validation.core.operation import Trial
@@ -147,6 +148,6 @@ def _unmissed(path: Path) -> str:
 def watching() -> Iterator[Control]:
     """The host code of every operation, in every mode that it tells from others: all its inputs are watched."""
     for path in PATHS.values():
-        if path.operation not in EXPERTS or path.mode in _EXPERT_MODES:
+        if path.operation not in taking("experts") or path.mode in _EXPERT_MODES:
             due = WRITTEN.get(path.operation) or WRITTEN[f"{path.operation}/{path.mode}"]
             yield Control(f"watched/{path.name}", partial(_unmissed, path), ", ".join(sorted(due)))

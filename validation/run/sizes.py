@@ -181,7 +181,7 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     "the shape of a tile or of shared memory, which every case fills; static_assert holds both sides together": (
         "prompt_attention.py:ROWS", "prompt_attention.cu:kRows", "prompt_attention.cu:kScoreRow",
         "prompt_attention.cu:kKRow", "prompt_attention.cu:kVRow", "prompt_attention.cu:kStages",
-        "prompt_attention.py:SM75_SHARED_LIMIT", "expert_mmq.py:SM75_SHARED_LIMIT", "expert_mmq.py:BLOCK_BYTES",
+        "expert_mmq.py:BLOCK_BYTES",
         "expert_mmq.py:STAGED", "expert_mmq.cu:kBlockBytes", "expert_mmq.cu:kScales", "expert_prepare.cu:kScans",
         "expert_fused.py:_SCANS", "expert_fused.py:_UNIT_BYTES", "activation.cuh:kUnitScales",
         "activation.cuh:kUnitBytes", "activation.cuh:kActivationBlock", "experts.py:BLOCK",
@@ -197,7 +197,7 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     "threads of a block, all of which work in every case": (
         "decode_attention.py:THREADS", "decode_attention.cu:kThreads", "decode_attention.cu:kWarps",
         "prompt_attention.py:THREADS", "prompt_attention.cu:kThreads", "expert_mmq.py:THREADS",
-        "expert_mmq.cu:kThreads", "older_experts.py:PASS_THREADS", "older_experts.cuh:kPassThreads",
+        "expert_mmq.cu:kThreads", "experts_baseline.py:PASS_THREADS", "older_experts.cuh:kPassThreads",
     ),
     "every matrix has a multiple of so many rows": (
         "expert_decode.py:WARPS", "expert_decode.py:ROWS", "expert_decode.cu:kThreads",
@@ -227,9 +227,9 @@ FIXED: Mapping[str, tuple[str, ...]] = {
 SOURCES = ("prompt_attention", "decode_attention", "kv_pack", "router", "combine", "expert_prepare", "expert_fused",
            "expert_mmq", "expert_decode")  # fmt: skip
 MODULES = ("prompt_attention", "decode_attention", "kv_pack", "router", "combine", "expert_fused", "expert_mmq",
-           "expert_decode", "older_experts", "experts", "pool")  # fmt: skip
+           "expert_decode", "experts_baseline", "experts", "pool")  # fmt: skip
 #: Names of modules that are no sizes.
-_WORDS = ("FORMATS", "MODE_FORMATS", "EXPERT_MODES", "STAGES")
+_WORDS = ("FORMATS", "MODE_FORMATS", "MODES", "EXPERT_MODES", "STAGES", "DESCRIPTOR")
 
 
 def constants() -> Iterator[str]:

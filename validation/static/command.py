@@ -1,7 +1,8 @@
 """What compiled kernels use, read from their machine code without a card: `python -m validation static`.
 
 Every kernel of every path is compiled for each architecture by both pinned NVRTC releases; registers and spills
-are what the assembler reports, instructions what `nvdisasm` prints, and `strata/kernels/paths.py` has the limits.
+are what the assembler reports, instructions what `nvdisasm` prints, and the limits are those that an operation says of
+itself beside its kernel.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
@@ -25,9 +26,9 @@ from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, Strat
 from strata.executors.cuda.images import build
 from strata.executors.cuda.nvrtc import Nvrtc, load_nvrtc
 from strata.imports import folders
-from strata.kernels.paths import Limits, Path, limits, select
+from strata.kernels import registry
+from strata.kernels.paths import Path, select
 from strata.kernels.pool import GROUPS
-from validation.operations import registry
 from validation.run import unfinished
 from validation.run.progress import Reporter
 
@@ -55,11 +56,14 @@ class Figures:
     instructions: tuple[str, ...]
 
 
-def kernels(path: Path, groups: Sequence[int] = GROUPS) -> list[Kernel]:
-    """The kernels of a path; of attention those for the given numbers of query heads that share a KV head."""
-    return [
-        kernel for kernel in registry.of(path).kernels(path) if dict(kernel.defines).get("GROUP", groups[0]) in groups
-    ]
+def kernels(path: Path, groups: Iterable[int] = GROUPS) -> Iterator[Kernel]:
+    """Every kernel of a path, for the given numbers of query heads that share a KV head.
+
+    Raises StrataError for an operation that does not exist.
+    """
+    for kernel in registry.find(path.operation).compiled(path):
+        if dict(kernel.defines).get("GROUP") in (None, *groups):
+            yield kernel
 
 
 def opcodes(listing: str) -> tuple[str, ...]:
@@ -109,7 +113,7 @@ def measure(path: Path, kernel: Kernel, arch: int, nvrtc: Nvrtc, disassembler: F
 
 def problems(path: Path, figures: Figures) -> list[str]:
     """One line for each limit that an image breaks; empty when it keeps them all."""
-    limit: Limits = limits(path, figures.kernel.partition("[")[0], figures.arch)
+    limit = registry.find(path.operation).limits(path, figures.kernel.partition("[")[0], figures.arch)
     head = f"{figures.path} {figures.kernel} sm_{figures.arch} NVRTC {figures.compiler}:"
     said = []
     if figures.shared_bytes > limit.shared_bytes:

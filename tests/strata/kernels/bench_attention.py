@@ -21,7 +21,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from strata.executors import open_executor
 from strata.executors.base import Buffer, Executor
 from strata.kernels import attention, decode_attention, prompt_attention
-from strata.kernels.paths import MODES, PATHS, Path
+from strata.kernels.paths import PATHS, Path
+from strata.kernels.pool import MODES
 from validation.core.memo import Memo
 from validation.core.verdict import Check, identical
 from validation.operations.attention import gates as judge

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from strata.kernels.paths import MODES
-from strata.kernels.pool import HEAD_DIM
+from strata.kernels.pool import HEAD_DIM, MODES
 from validation.controls import data
 from validation.core.control import Control, answer
 from validation.operations.attention.case import Case

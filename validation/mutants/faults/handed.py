@@ -183,7 +183,7 @@ def _unwatched() -> Iterator[Mutant]:
         ("packed-rows", "kv_pack", "executor.array(x.reshape(rows, HEAD_DIM), name"),
         ("expert-addresses", "experts", 'executor.array(np.array(addresses, np.uint64), "expert addresses"'),
         ("fused-ids", "expert_fused", 'executor.array(ids, "ids"'),
-        ("older-pairs", "older_experts", 'executor.array(grouping.pairs, "pairs"'),
+        ("older-pairs", "experts_baseline", 'executor.array(grouping.pairs, "pairs"'),
         ("router-logits", "router", 'executor.array(logits, "logits"'),
         ("combine-weights", "combine", "buffers[name] = executor.array(x, name"),
     ):

@@ -45,8 +45,8 @@ def mutants() -> Iterator[Mutant]:
     yield _fault(
         "required-size",
         PROFILES,
-        "REQUIRED = ((4096, 512), (1500, 512))",
-        "REQUIRED = ((4096, 512),)",
+        "REQUIRED = _REQUIRED.sizes",
+        "REQUIRED = _REQUIRED.sizes[:1]",
         "A record needs no ragged size.",
     )
     yield _fault(

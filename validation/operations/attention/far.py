@@ -33,7 +33,7 @@ def prompt(case: Case, path: Path, executor: LanesExecutor) -> Sequence[Part]:
     def ask() -> Any:
         inputs, near, buffers = _near(case, path, executor)
         moved, out = _far(executor, inputs, buffers, case.queries)
-        program = prompt_attention.kernel(path.mode, int(path.tier.removeprefix("sm")), moved.group)
+        program = prompt_attention.kernel(path.mode, path.tier_number, moved.group)
         args = (moved.q, *moved.pool, moved.ids, moved.steps, out, np.int32(moved.cap), np.int32(moved.page_size))
         first = QUERIES * moved.kv_heads - case.queries
         executor.launch_end(program, (QUERIES, moved.kv_heads, 1), args, first)

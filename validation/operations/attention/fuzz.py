@@ -21,8 +21,8 @@ from strata.executors.base import Executor, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import decode_attention, prompt_attention
 from strata.kernels.attention import Result
-from strata.kernels.paths import MODES, Path
-from strata.kernels.pool import GROUPS, HEAD_DIM, MODE_FORMATS, Pool
+from strata.kernels.paths import Path
+from strata.kernels.pool import GROUPS, HEAD_DIM, MODE_FORMATS, MODES, Pool
 from validation.core.arrays import frozen
 from validation.core.fuzz_compared import Compared, FuzzKind
 from validation.core.fuzz_numbers import NUMBERS, floats, halves

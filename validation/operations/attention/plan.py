@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from strata.kernels.decode_attention import BATCH
+from strata.kernels.prompt_attention import DESCRIPTOR
 from validation.core.entry import Planned
 from validation.operations.attention.case import Case
 from validation.operations.attention.pools import BEYOND_WIDTHS, EDGE_WIDTHS
 from validation.operations.attention.recipes import of_operation
 
+#: Cases that a record must hold for each path of prompt attention: (context, queries).
+(_REQUIRED,) = DESCRIPTOR.required
+REQUIRED = _REQUIRED.sizes
 #: The recipe of sizes given on the command line.
-SIZED_RECIPE = "signed_decades"
+SIZED_RECIPE = _REQUIRED.recipe
 #: Sizes of the published parity program: (context, queries), the edge of the identity selection last.
 PUBLISHED = ((32768, 2048), (1500, 1500), (2100, 256))
-#: Sizes of SIZED_RECIPE that a record must hold for each of its paths: (context, queries). The first selects among
-#: more cells than a query may take, the second is ragged in tiles, chunks and pages.
-REQUIRED = ((4096, 512), (1500, 512))
 PAGE_SIZES = (1, 4, 16, 64)
 #: Cells and queries of a quick case: past the second tile and the absent chunks; ragged in every page size.
 SMALL_CELLS = 211

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from strata.kernels import decode_attention
-from strata.kernels.paths import MODES
-from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool
+from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, MODES, Pool
 from strata.kernels.prompt_attention import cells_per_chunk
 from validation.core.case import CaseError
 from validation.core.random_streams import Stream

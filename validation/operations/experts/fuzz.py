@@ -18,7 +18,8 @@ from strata.executors.base import Executor
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_decode, expert_fused, expert_mmq
 from strata.kernels.experts import Experts, Geometry, place
-from strata.kernels.paths import EXPERTS, Path
+from strata.kernels.paths import Path
+from strata.kernels.registry import taking
 from validation.core.arrays import frozen
 from validation.core.fuzz_compared import Compared, FuzzKind
 from validation.core.handed import handed
@@ -66,7 +67,7 @@ def _run(executor: Executor, path: Path, inputs: Inputs, stream: Stream) -> Outc
     if path.operation == "expert_decode":
         return kernels.outcome(expert_decode.run(executor, path, held, inputs.x, inputs.ids, trace=True))
     if path.operation != "expert_mmq":
-        raise UnknownOperationError(path, "configuration", EXPERTS)
+        raise UnknownOperationError(path, "configuration", taking("experts"))
     together = 1 + int(stream.child("together").below(inputs.experts, ()))
     return kernels.outcome(expert_mmq.run(executor, path, held, inputs.x, inputs.ids, trace=True, together=together))
 

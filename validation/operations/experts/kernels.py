@@ -117,7 +117,7 @@ def _probes(executor: Executor) -> Probes:
 def _fused_kernels(path: Path, inputs: Inputs | None, shape: Shape | None) -> Sequence[Kernel]:
     if inputs is None:
         return list(expert_fused.kernels(path, tuple(expert_fused.SHAPES)))
-    tier = expert_fused.tier_of(path)
+    tier = path.tier_number
     chosen = expert_fused.default_shape(tier, inputs.pairs, inputs.experts) if shape is None else shape
     both = (chosen, chosen) if isinstance(chosen, int) else chosen
     products = [

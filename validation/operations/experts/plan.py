@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from strata.kernels.experts import GATE_UP, MAX_TOP
-from strata.kernels.paths import EXPERT_MODES
+from strata.kernels.experts import EXPERT_MODES, GATE_UP, MAX_TOP
 from validation.core.entry import Planned
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.recipes import RECIPES, Routing, Values

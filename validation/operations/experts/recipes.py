@@ -224,8 +224,3 @@ def _part(kind: type[Enum], word: str) -> Enum:
     if word not in known:
         raise StrataError(f"{kind.__name__.lower()} {word!r} of an expert recipe: expected one of {', '.join(known)}")
     return known[word]
-
-
-def of_operation(operation: str) -> list[ExpertRecipe]:
-    """The recipes of `expert`, `router` or `combine`, in table order."""
-    return [recipe for recipe in RECIPES.values() if recipe.operation == operation]

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from strata.executors.base import StrataError
-from strata.kernels.paths import MODES
-from strata.kernels.pool import Pool
+from strata.kernels.pool import MODES, Pool
 from tests.validation.stub import StubExecutor, attention
 from validation.controls.stub_packing import pack as numpy_pack
 from validation.core.random_streams import Stream

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.kernels.paths import MODES, PATHS
-from strata.kernels.pool import Pool
+from strata.kernels.paths import PATHS
+from strata.kernels.pool import MODES, Pool
 from tests.validation.stub import StubExecutor, healthy
 from validation.core.findings import Findings
 from validation.core.memo import Memo

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from strata.executors.lanes import LanesExecutor
-from strata.kernels.paths import MODES, PATHS, select
+from strata.kernels.paths import PATHS, select
+from strata.kernels.pool import MODES
 from tests.validation.stub import Lawful, StubCard, StubExecutor
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import fp16_fields, zero_weight_cells

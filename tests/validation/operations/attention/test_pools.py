@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from strata.kernels import decode_attention
 from strata.kernels.attention import prepare
-from strata.kernels.paths import MODES
-from strata.kernels.pool import Pool
+from strata.kernels.pool import MODES, Pool
 from strata.kernels.prompt_attention import cells_per_chunk
 from tests.validation.stub import attention
 from validation.core.case import CaseError

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from strata.kernels.paths import MODES, PATHS
+from strata.kernels.paths import PATHS
+from strata.kernels.pool import MODES
 from validation.core.memo import Memo
 from validation.core.random_streams import Stream
 from validation.core.settings import Settings

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from strata.executors.base import POISON_OUTPUT, Executor
-from strata.kernels.paths import MODES, PATHS
+from strata.kernels.paths import PATHS
+from strata.kernels.pool import MODES
 from tests.validation.stub import Fault, Lawful, StubCard, StubExecutor, attention, healthy, kernel
 from validation.core.case import CaseError
 from validation.core.findings import Findings

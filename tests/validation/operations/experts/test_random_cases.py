@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.kernels.experts import MAX_EXPERTS, MAX_TOP
-from strata.kernels.paths import EXPERT_MODES
+from strata.kernels.experts import EXPERT_MODES, MAX_EXPERTS, MAX_TOP
 from strata.kernels.router import MOST_EXPERTS, MOST_RANKS
 from validation.core.verdict import Verdict
 from validation.operations import registry

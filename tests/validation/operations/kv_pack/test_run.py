@@ -12,8 +12,8 @@ import pytest
 from strata.executors.base import Executor
 from strata.kernels import kv_pack as kernels
 from strata.kernels.kv_pack import Packed
-from strata.kernels.paths import MODES, PATHS
-from strata.kernels.pool import Pool
+from strata.kernels.paths import PATHS
+from strata.kernels.pool import MODES, Pool
 from tests.validation.stub import StubExecutor
 from validation.controls.stub_packing import append, pack, packing
 from validation.core.findings import Findings

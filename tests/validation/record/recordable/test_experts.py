@@ -25,7 +25,7 @@ from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build
 from validation.operations.experts.kernels import OPERATIONS, forced_shapes
 from validation.operations.experts.plan import small
-from validation.operations.experts.recipes import of_operation
+from validation.operations.registry import of_kind
 from validation.record.canonical import encode, name_of
 from validation.record.challenge import chosen
 from validation.record.evidence import input_digest
@@ -45,7 +45,7 @@ def examined(document: dict[str, Any], every: bool = False) -> Outcome:
 
 def planned() -> list[ExpertCase]:
     """A small case of every recipe, a single token, and as many tokens as the published limits are asked of."""
-    cases = [small(recipe.name, 1) for recipe in of_operation("expert")]
+    cases = [small(recipe.name, 1) for recipe in of_kind("expert")]
     return [*cases, replace(SMALL, tokens=1), replace(SMALL, tokens=256, top=1, experts=2)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from strata.kernels.paths import MODES
+from strata.kernels.pool import MODES
 from tests.validation.stub import attention
 from validation.numerics.roundoff import U
 from validation.operations.attention.bounds import decode_attention as bounds

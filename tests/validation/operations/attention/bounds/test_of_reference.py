@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.kernels.paths import MODES
+from strata.kernels.pool import MODES
 from validation.core.random_streams import Stream
 from validation.operations.attention.bound import reference_bound
 from validation.operations.attention.bounds import of_reference as bounds

@@ -1,4 +1,4 @@
-"""What the older expert kernels, `expert_mmq` and `expert_decode`, have alike on the host.
+"""What the baseline expert kernels, `expert_mmq` and `expert_decode`, have alike on the host.
 
 Pairs are grouped by expert on the host. x is quantised; gate and up are one product, [gate ff | up ff] a row; SwiGLU is
 a pass of its own, as is quantising h; down is a second product, whose rows go to their pairs. The kernels differ in
@@ -18,7 +18,7 @@ from strata.formats import device_table
 from strata.kernels.counts import counted
 from strata.kernels.experts import BLOCK, STAGES, PlacedExperts, Routed, check_tokens
 from strata.kernels.grouping import Grouping, group
-from strata.kernels.paths import Path
+from strata.kernels.path import Path
 
 #: Threads of a block that goes over values, kPassThreads of include/older_experts.cuh.
 PASS_THREADS = 256
@@ -92,7 +92,7 @@ def prepare(
 
     x: float32 [tokens, n]; ids: int32 [tokens, top], each an expert; codes_of_x: rows of x that are quantised;
     codes(rows, width, name): buffers for codes; tiles(grouping, form): int32 [tiles, 3] for each launch of a product.
-    Raises StrataError for shapes and dtypes that do not fit, and for an id that names nobody.
+    Raises StrataError for shapes and dtypes that do not fit, and for an id that names no expert.
     """
     experts = placed.experts
     if path.operation != operation or path.mode != experts.mode:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from strata.device import LANES, Device, named
+from strata.gate_table import Table
 from strata.gates.installed import InstalledGate
-from strata.gates.table import Table
 from strata.switches import Switches, read
 from tests.strata.gates import builder
 

@@ -12,7 +12,7 @@ from strata.executors.base import KERNELS, Buffer
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_decode, expert_mmq
 from strata.kernels.experts import Geometry
-from strata.kernels.older_experts import PASS_THREADS
+from strata.kernels.experts_baseline import PASS_THREADS
 from strata.kernels.paths import Path
 from tests.strata.kernels.expert_data import draw, placed
 
