@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import count, product
 
-from strata.memory import plan_ways
-from strata.memory.cache_size import CacheSize
-from strata.memory.chunks import KEEP_SLOTS
-from strata.memory.pieces import MIB
-from strata.memory.plan_asked import GRANULARITY, Asked
-from strata.memory.shapes import ModelShape
+from strata.memory.arena.pieces import MIB
+from strata.memory.cache.cache_size import CacheSize
+from strata.memory.loan.chunks import KEEP_SLOTS
+from strata.memory.plan import ways
+from strata.memory.plan.plan_request import GRANULARITY, Asked
+from strata.memory.plan.shapes import ModelShape
 from validation.controls.control import Control
 from validation.controls.memory import AGREES
 from validation.memory.world import GRANULARITY as GRANULE
@@ -68,11 +68,11 @@ def _planned_loans() -> str:
         cached = slots * blob
         whole = next(n for n in count() if (n + 1) * piece > cached + sum(nbytes.values())) * piece
         if cached >= piece >= blob:
-            rows.append((f"loan of {slots} by {segment}", plan_ways.loan(asked, cache, nbytes).lendable, whole))
+            rows.append((f"loan of {slots} by {segment}", ways.loan(asked, cache, nbytes).lendable, whole))
         begins = range(0, cached, piece)
         behind = sum(min(piece, _least(GRANULARITY, cached - begin)) for begin in begins if begin >= keep * blob)
         lent = behind + _least(GRANULARITY, nbytes["H"])
-        rows.append((f"alias of {slots} by {segment}", plan_ways.alias(asked, cache, nbytes).lendable, lent))
+        rows.append((f"alias of {slots} by {segment}", ways.alias(asked, cache, nbytes).lendable, lent))
     return _first_wrong(rows)
 
 

@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strata.formats import FORMATS
-from strata.memory.arena import open_arena
-from strata.memory.cache import ExpertCache
-from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.geometry import ExpertGeometry, blob_bytes
-from strata.memory.head import HeadAlias
-from strata.memory.lending import SPARE_BYTES, Lending
-from strata.memory.loan import TailLoan
-from strata.memory.opening import open_cache
-from strata.memory.output_head import Head
-from strata.memory.pattern import pattern, patterned
-from strata.memory.pieces import MIB
-from strata.memory.prompt_path import PromptPath
-from strata.memory.real import RealDriver
-from strata.memory.shapes import ModelShape
-from strata.memory.slots import sized_slots
-from strata.memory.source import total_bytes
+from strata.memory.arena.arena import open_arena
+from strata.memory.arena.pieces import MIB
+from strata.memory.cache.cache import ExpertCache
+from strata.memory.cache.geometry import ExpertGeometry, blob_bytes
+from strata.memory.cache.opening import open_cache
+from strata.memory.cache.pattern import pattern, patterned
+from strata.memory.cache.slots import sized_slots
+from strata.memory.cache.source import total_bytes
+from strata.memory.driver.fake import FakeCard, FakeDriver
+from strata.memory.driver.real import RealDriver
+from strata.memory.loan.head import HeadAlias
+from strata.memory.loan.lending import SPARE_BYTES, Lending
+from strata.memory.loan.output_head import Head
+from strata.memory.loan.prompt_path import PromptPath
+from strata.memory.loan.tail_loan import TailLoan
+from strata.memory.plan.shapes import ModelShape
 from validation.memory.borrower import Borrower, FakeBorrower, ProcessBorrower
 from validation.memory.prompt_world import KEEP, SmallShape
 from validation.memory.world import BLOBS, GRANULARITY, PIECE

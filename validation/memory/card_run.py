@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import StrataError
-from strata.memory.errors import Refused
-from strata.memory.head import HeadPhase
-from strata.memory.pieces import MIB
-from strata.memory.verification import WrongBytes, verify
+from strata.memory.arena.pieces import MIB
+from strata.memory.cache.verification import WrongBytes, verify
+from strata.memory.driver.errors import Refused
+from strata.memory.loan.head import HeadPhase
 from validation.memory.bench_world import BenchWorld
 from validation.memory.meddling import Meddling
 from validation.memory.victim import WHATS

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from strata.arguments import MOST_JOBS, whole
 from strata.executors.base import StrataError
-from strata.memory.driver import Code
+from strata.memory.driver.driver import Code
 from validation import unfinished
 from validation.memory.exhaustive import CODES, Findings, examine
 from validation.memory.operations import DONE, FATAL, OPERATIONS, REFUSED

@@ -15,11 +15,11 @@ import numpy as np
 
 import strata
 from strata.executors.base import StrataError
-from strata.memory.geometry import ExpertGeometry
-from strata.memory.pattern import pattern
-from strata.memory.pieces import MIB, cut, tail
-from strata.memory.residency import MISS
-from strata.memory.slots import ANY_LAYER, SLOT_ALIGN, Slots
+from strata.memory.arena.pieces import MIB, cut, tail
+from strata.memory.cache.geometry import ExpertGeometry
+from strata.memory.cache.pattern import pattern
+from strata.memory.cache.residency import MISS
+from strata.memory.cache.slots import ANY_LAYER, SLOT_ALIGN, Slots
 from validation.memory.ledger_form import digest, formed, sources
 from validation.record.canonical import name_of
 

@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import StrataError
-from strata.memory.device_resource import DeviceResource
-from strata.memory.geometry import ExpertGeometry
-from strata.memory.growth import Growth
-from strata.memory.loan import TailLoan
-from strata.memory.opening import open_cache
-from strata.memory.pattern import pattern, patterned
-from strata.memory.phases import Prompt, PromptLoan
-from strata.memory.pieces import MIB
-from strata.memory.prompt_path import PromptPath
-from strata.memory.request_state import RequestState, Sampling
-from strata.memory.resources import DEPENDENCIES, ResourceGraph
-from strata.memory.settings import LoanSettings
-from strata.memory.shapes import ModelShape
-from strata.memory.slots import uniform_slots
-from strata.memory.source import total_bytes
+from strata.memory.arena.device_resource import DeviceResource
+from strata.memory.arena.pieces import MIB
+from strata.memory.cache.geometry import ExpertGeometry
+from strata.memory.cache.opening import open_cache
+from strata.memory.cache.pattern import pattern, patterned
+from strata.memory.cache.slots import uniform_slots
+from strata.memory.cache.source import total_bytes
+from strata.memory.loan.growth import Growth
+from strata.memory.loan.loan_switches import LoanSettings
+from strata.memory.loan.phases import Prompt, PromptLoan
+from strata.memory.loan.prompt_path import PromptPath
+from strata.memory.loan.request_state import RequestState, Sampling
+from strata.memory.loan.resources import DEPENDENCIES, ResourceGraph
+from strata.memory.loan.tail_loan import TailLoan
+from strata.memory.plan.shapes import ModelShape
 
 STATE = RequestState(Sampling(temperature=0.7, repeat_penalty=1.1), seed=5, draws=3, penalty_history=(1, 2, 3))
 

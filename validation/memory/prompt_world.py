@@ -8,21 +8,21 @@ from functools import cache
 import numpy as np
 
 from strata.executors.base import StrataError
-from strata.memory.arena import open_arena
-from strata.memory.carve import Workspace
-from strata.memory.device_resource import DeviceResource
-from strata.memory.driver import Driver
-from strata.memory.graphs import BoundGraph
-from strata.memory.growth import Growth
-from strata.memory.head import HeadAlias, HeadPhase
-from strata.memory.loan import TailLoan
-from strata.memory.output_head import Head
-from strata.memory.pattern import pattern
-from strata.memory.phases import Phase, Prompt, PromptLoan
-from strata.memory.prompt_path import PromptPath
-from strata.memory.request_state import RequestState, Sampling
-from strata.memory.resources import DEPENDENCIES, ResourceGraph
-from strata.memory.settings import LoanSettings
+from strata.memory.arena.arena import open_arena
+from strata.memory.arena.device_resource import DeviceResource
+from strata.memory.cache.pattern import pattern
+from strata.memory.driver.driver import Driver
+from strata.memory.driver.graphs import BoundGraph
+from strata.memory.loan.growth import Growth
+from strata.memory.loan.head import HeadAlias, HeadPhase
+from strata.memory.loan.loan_switches import LoanSettings
+from strata.memory.loan.output_head import Head
+from strata.memory.loan.phases import Phase, Prompt, PromptLoan
+from strata.memory.loan.prompt_path import PromptPath
+from strata.memory.loan.request_state import RequestState, Sampling
+from strata.memory.loan.resources import DEPENDENCIES, ResourceGraph
+from strata.memory.loan.tail_loan import TailLoan
+from strata.memory.loan.workspace_layout import Workspace
 from validation.arrays import frozen
 from validation.memory.world import BLOBS, GRANULARITY, World, expect_fatal
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from strata.memory.carve import LEAST_RING, Workspace, bytes_needed
-from strata.memory.chunks import request_chunk
-from strata.memory.prompt import Prompt
-from strata.memory.prompt_plan import prompt_plan
+from strata.memory.loan.chunks import request_chunk
+from strata.memory.loan.prompt import Prompt
+from strata.memory.loan.prompt_plan import prompt_plan
+from strata.memory.loan.workspace_layout import LEAST_RING, Workspace, bytes_needed
 from validation.memory.model import REFUSED, Model
 from validation.memory.prompt_world import KEEP, PART, SIZES, STATE, AliasWorld, PromptWorld, SmallShape
 from validation.memory.world import GRANULARITY, World

@@ -20,7 +20,7 @@ from dataclasses import replace
 from strata.arguments import whole
 from strata.command import command
 from strata.executors.base import StrataError
-from strata.memory.pieces import MIB
+from strata.memory.arena.pieces import MIB
 from validation.memory.bench_world import BenchWorld, fake_world, real_world
 from validation.memory.loan_engine import BRISK, SMALL, LoanEngine
 

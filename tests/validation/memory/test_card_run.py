@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.memory.verification import WrongBytes
+from strata.memory.cache.verification import WrongBytes
 from validation.memory import card_run
 from validation.memory.bench_world import fake_world, real_sizes
 from validation.memory.meddling import Meddling

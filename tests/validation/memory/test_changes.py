@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.fault_plan import Corrupt
-from strata.memory.pieces import MIB
+from strata.memory.arena.pieces import MIB
+from strata.memory.driver.fake import FakeCard, FakeDriver
+from strata.memory.driver.fault_plan import Corrupt
 from validation.memory.changes import Report as Outcome
 from validation.memory.changes import alias_changes, main, run
 from validation.memory.loan_engine import SMALL

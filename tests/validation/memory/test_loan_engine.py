@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.pieces import MIB
-from strata.memory.resizing import Resizing
-from strata.memory.verification import Verified
+from strata.memory.arena.pieces import MIB
+from strata.memory.cache.resizing import Resizing
+from strata.memory.cache.verification import Verified
+from strata.memory.driver.fake import FakeCard, FakeDriver
 from validation.memory.bench_world import fake_world
 from validation.memory.loan_engine import SMALL, LoanEngine
 

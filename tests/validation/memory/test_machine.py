@@ -7,13 +7,13 @@ from collections import Counter
 import pytest
 
 from strata.executors.base import StrataError
-from strata.memory.adaptive import AdaptiveTier
-from strata.memory.cache import ExpertCache
-from strata.memory.growth import Growth
-from strata.memory.loan import TailLoan
-from strata.memory.output_head import Head
-from strata.memory.residency import Residency
-from strata.memory.verification import Verified
+from strata.memory.cache.adaptive import AdaptiveTier
+from strata.memory.cache.cache import ExpertCache
+from strata.memory.cache.residency import Residency
+from strata.memory.cache.verification import Verified
+from strata.memory.loan.growth import Growth
+from strata.memory.loan.output_head import Head
+from strata.memory.loan.tail_loan import TailLoan
 from validation.memory import machine
 from validation.memory.model import REFUSED
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from strata.memory.cache import ExpertCache
+from strata.memory.cache.cache import ExpertCache
 from validation.memory import wrong_bytes
 from validation.memory.operations import OPERATIONS
 from validation.memory.wrong_bytes import COMPARED, compared, examine

@@ -31,63 +31,63 @@ def _traced(name: str, file: str, old: str, new: str, why: str, *tests: str) -> 
 _ROUNDINGS = (
     _rounding(
         "segment-not-rounded",
-        "pieces",
+        "arena/pieces",
         "return round_up(mib * MIB, granularity)",
         "return mib * MIB",
         "A piece of 65 MiB is no multiple of a granularity of 2 MiB.",
     ),
     _rounding(
         "segment-rounded-down",
-        "pieces",
+        "arena/pieces",
         "return round_up(mib * MIB, granularity)",
         "return mib * MIB // granularity * granularity",
         "A piece is smaller than it was asked for.",
     ),
     _rounding(
         "padding-not-counted",
-        "carve",
+        "loan/workspace_layout",
         "self.used += roundup(nbytes + ALIGN, ALIGN)",
         "self.used += roundup(nbytes, ALIGN)",
         "A workspace that was counted does not fit behind an address that is not aligned.",
     ),
     _rounding(
         "slot-at-the-boundary-is-cut",
-        "slots",
+        "cache/slots",
         'return max(0, int(np.searchsorted(self.off, nbytes, side="right")) - 1)',
         'return max(0, int(np.searchsorted(self.off, nbytes, side="left")) - 1)',
         "A slot that ends where the memory ends counts as cut.",
     ),
     _rounding(
         "half-a-slot-is-a-slot",
-        "slots",
+        "cache/slots",
         'return max(0, int(np.searchsorted(self.off, nbytes, side="right")) - 1)',
         'return int(np.searchsorted(self.off, nbytes, side="left"))',
         "A slot of which a part is mapped counts as one.",
     ),
     _rounding(
         "sized-slot-too-small",
-        "slots",
+        "cache/slots",
         "-(-geometry.blobs[layer] // SLOT_ALIGN) * SLOT_ALIGN",
         "geometry.blobs[layer] // SLOT_ALIGN * SLOT_ALIGN",
         "A slot cut to its expert is too small for it.",
     ),
     _rounding(
         "cache-of-half-pieces",
-        "cache_size",
+        "cache/cache_size",
         "(free - mib * MiB - prompt_bytes - later) // granularity * granularity // max_blob",
         "(roundup(free - mib * MiB - prompt_bytes - later, granularity)) // max_blob",
         "Slots are counted that take memory which is not free in whole pieces.",
     ),
     _rounding(
         "slot-that-does-not-fit",
-        "cache_size",
+        "cache/cache_size",
         "        if used > budget:\n",
         "        if used - blob >= budget:\n",
         "The slot that does not fit any more is counted.",
     ),
     _rounding(
         "largest-chunk-left-out",
-        "prompt_plan",
+        "loan/prompt_plan",
         "fits, beyond = 0, most_chunk // GRID + 1",
         "fits, beyond = 0, most_chunk // GRID",
         "The largest chunk is never planned.",
@@ -97,7 +97,7 @@ _ROUNDINGS = (
 _LENDING = (
     _traced(
         "half-owned-piece-lent",
-        "head",
+        "loan/head",
         "if arena.starts[k] >= slots.off[keep]]",
         "if arena.starts[k] + arena.sizes[k] > slots.off[keep]]",
         "The piece that the last kept slot reaches into is lent to a prompt.",
@@ -105,7 +105,7 @@ _LENDING = (
     ),
     _traced(
         "shrink-rounds-down",
-        "resizing",
+        "cache/resizing",
         "for start in arena.starts[: arena.pieces] if start >= keep), arena.mapped_bytes)",
         "for start in reversed(arena.starts[: arena.pieces]) if start <= keep), arena.mapped_bytes)",
         "A smaller cache loses the piece that its last bytes lie in.",
@@ -113,7 +113,7 @@ _LENDING = (
     ),
     _traced(
         "lend-takes-before-the-chunk",
-        "lending",
+        "loan/lending",
         _ASKED,
         "        cache.take(self.ledger, first)\n" + _ASKED,
         "A LEND that is refused because no prompt chunk would fit has taken its rows.",
@@ -121,7 +121,7 @@ _LENDING = (
     ),
     _traced(
         "lend-takes-before-the-host",
-        "lending",
+        "loan/lending",
         "        if missing:\n            expert = cache.geometry",
         "        cache.take(self.ledger, first)\n        if missing:\n            expert = cache.geometry",
         "A LEND that is refused because the host does not hold an expert has taken its rows.",
@@ -129,7 +129,7 @@ _LENDING = (
     ),
     _traced(
         "lend-takes-before-its-size",
-        "lending",
+        "loan/lending",
         "        if last is None or first == 0:\n",
         "        cache.take(self.ledger, max(first, 1))\n        if last is None or first == 0:\n",
         "A LEND of more than there is has taken every row.",
@@ -137,7 +137,7 @@ _LENDING = (
     ),
     _traced(
         "lend-again-takes-rows",
-        "lending",
+        "loan/lending",
         _OUT,
         _OUT.replace(
             "                return",
@@ -148,7 +148,7 @@ _LENDING = (
     ),
     _traced(
         "lend-again-answers-what-was-asked",
-        "lending",
+        "loan/lending",
         "                return self.loan.answer\n",
         "                return self.loan.answer._replace(mib=mib)\n",
         "A second LEND says that it has lent what it was asked for.",

@@ -1,0 +1,70 @@
+"""Which slots a number of bytes at the end of the arena takes. Pure functions over slot offsets.
+
+off: slots + 1 ascending offsets, off[k] where slot k begins, off[slots] where the last one ends. Loans come from the
+end, because the cache is filled hottest first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from strata.executors.base import StrataError
+from strata.memory.loan.workspace_layout import roundup
+
+
+def uniform(slots: int, blob: int) -> list[int]:
+    """Offsets of equal slots."""
+    return [slot * blob for slot in range(slots + 1)]
+
+
+def sized(blobs: Sequence[int]) -> list[int]:
+    """Offsets of slots cut to their experts, each a multiple of 256 bytes."""
+    off = [0]
+    for blob in blobs:
+        off.append(off[-1] + roundup(blob, 256))
+    return off
+
+
+def first(off: Sequence[int], nbytes: int, keep: int) -> int:
+    """The largest slot whose tail holds `nbytes`, leaving at least `keep` slots before it; -1 when none does.
+
+    Raises StrataError for fewer than `keep` slots, a negative `keep` or negative bytes.
+    """
+    slots = _slots(off, nbytes, keep)
+    if off[slots] - off[keep] < nbytes:
+        return -1
+    # The last offset that is at most off[slots] - nbytes.
+    return bisect_right(off, off[slots] - nbytes) - 1
+
+
+def floor(off: Sequence[int], nbytes: int, keep: int) -> int:
+    """The fewest slots of a shrunk cache that still hold `nbytes` behind `keep` slots; -1 when all are too few."""
+    slots = _slots(off, nbytes, keep)
+    if off[slots] - off[keep] < nbytes:
+        return -1
+    return max(keep, bisect_left(off, off[keep] + nbytes))
+
+
+def part_slots(off: Sequence[int], nbytes: int) -> int:
+    """How many slots at the end hold `nbytes`; 0 when all of them are too few."""
+    found = first(off, nbytes, 0)
+    return 0 if found < 0 else len(off) - 1 - found
+
+
+def mapped(off: Sequence[int], slots: int, quantum: int) -> int:
+    """Bytes that stay mapped under the first `slots` slots: whole pieces of `quantum`."""
+    return roundup(off[slots], quantum)
+
+
+def worth_lowering(off: Sequence[int], now: int, lower: int, quantum: int, short: int) -> bool:
+    """Whether a floor of `lower` slots may replace `now`: only when memory is short by `short` > 0 bytes, and only if
+    it frees at least one piece."""
+    return short > 0 and lower < now and mapped(off, lower, quantum) < mapped(off, now, quantum)
+
+
+def _slots(off: Sequence[int], nbytes: int, keep: int) -> int:
+    slots = len(off) - 1
+    if not 0 <= keep <= slots or nbytes < 0:
+        raise StrataError(f"{nbytes} bytes behind {keep} slots of {slots}: expected 0 or more, and 0 to {slots} slots")
+    return slots
