@@ -29,7 +29,7 @@ from strata.gates.installed import InstalledGate
 from strata.gates.table import Table
 from strata.kernels.expert_probe import lines
 from strata.kernels.paths import PATHS
-from strata.memory.loan.loan_switches import loan_settings
+from strata.memory.loan.loan_switches import loan_switches
 from strata.memory.plan import command as memory_command
 
 
@@ -71,7 +71,7 @@ def doctor() -> int:
         cached = False
     asked = switches.read(os.environ)
     settings = [f"{name}={value}" for name, value in asked.values.items()]
-    for line in [*settings, *asked.notes, *asked.problems, *loan_settings(asked)[1]]:
+    for line in [*settings, *asked.notes, *asked.problems, *loan_switches(asked)[1]]:
         _row("switches", line)
     available = [_report(name) for name in ("lanes", "cuda")] if cached else []
     if any(available):

@@ -142,7 +142,7 @@ class _Shape:
 
 
 def _fits() -> Iterator[tuple[str, Any, Any]]:
-    """A workspace that was counted can be carved from any address, and never ends behind its region."""
+    """A workspace that was counted can be laid out from any address, and never ends behind its region."""
     for chunk, ring, base in product((1, 3, 256), (0, 2), (256, 257, 300, 511)):
         needed = workspace_layout.bytes_needed(chunk, ring, _Shape())
         place = workspace_layout.walk(workspace_layout.Walk(base), _Shape(), chunk, ring)

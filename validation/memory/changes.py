@@ -29,7 +29,7 @@ import numpy as np
 from strata.arguments import whole
 from strata.command import command
 from strata.memory.arena.arena import open_arena
-from strata.memory.arena.pieces import MIB
+from strata.memory.arena.pieces import MiB
 from strata.memory.cache.invariants import violations
 from strata.memory.cache.opening import open_cache
 from strata.memory.cache.pattern import patterned
@@ -149,7 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         report = run(RealDriver(), REAL, chosen.changes)
     else:
-        report = run(FakeDriver(FakeCard(512 * MIB), 64 << 10), SMALL, chosen.changes)
+        report = run(FakeDriver(FakeCard(512 * MiB), 64 << 10), SMALL, chosen.changes)
     medians = {name: 1000 * median(seconds) for name, seconds in report.times.items()}
     if chosen.json:
         print(json.dumps({"changes": chosen.changes, "problems": report.problems, "median_ms": medians}, indent=1))

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from strata.memory.arena.pieces import MIB
+from strata.memory.arena.pieces import MiB
 from strata.memory.driver.errors import Refused
 from strata.memory.driver.fake import FakeCard
 from strata.memory.loan.lending import SPARE_BYTES
@@ -151,7 +151,7 @@ class Traces(RuleBasedStateMachine):
             lent = self._same(name, lambda: tuple(self.world.lending.lend(mib)), wanted)
         if (least or absent) and lent == REFUSED:
             _count("LEND of what others need", True)
-        assert lent == REFUSED or lent[0] * MIB <= self.card.total
+        assert lent == REFUSED or lent[0] * MiB <= self.card.total
         loan = self.world.lending.loan
         if not out and loan is not None:
             boundaries[self.world.kind, len(self.world.slots), self.world.piece, loan.first] += 1

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 
-from strata.memory.arena.pieces import MIB
+from strata.memory.arena.pieces import MiB
 from strata.memory.cache.adaptive import AdaptiveTier, Pace
 from strata.memory.cache.cache import ExpertCache
+from strata.memory.cache.cache_resize import Resizing
 from strata.memory.cache.geometry import ExpertGeometry
 from strata.memory.cache.invariants import violations
 from strata.memory.cache.opening import open_cache, open_largest_cache
 from strata.memory.cache.pattern import patterned
 from strata.memory.cache.residency import MISS
-from strata.memory.cache.resizing import Resizing
 from strata.memory.cache.slots import Slots, sized_slots, uniform_slots
 from strata.memory.driver.driver import DriverError
 from strata.memory.driver.errors import Fatal
@@ -33,7 +33,7 @@ BLOBS = (70_001, 91_000, 83_408)
 SLOTS = 20
 BYTES = SLOTS * max(BLOBS)
 #: Bytes of a card with room for the cache, one loan's worth and what RECLAIM wants free besides.
-CARD = SPARE_BYTES + 64 * MIB
+CARD = SPARE_BYTES + 64 * MiB
 KINDS = ("uniform", "sized")
 
 

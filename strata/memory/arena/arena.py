@@ -8,7 +8,7 @@ What a failing driver call means here (`Fatal`: what is mapped is unknown, or th
 | --- | --- |
 | synchronize | Fatal: something may still use what would be unmapped |
 | unmap of a piece to be given | the piece is mapped again with the same memory if it went after all; DriverError |
-| release after its unmap | the piece counts as unmapped; the handle joins `zombies` and is tried again |
+| release after its unmap | the piece counts as unmapped; the handle joins `unreleased_handles` and is tried again |
 | create | DriverError, nothing changed |
 | map | unmapped in case it took effect (INVALID_VALUE is the good answer, any other Fatal), released; DriverError |
 | set_access | unmapped and released; DriverError |
@@ -23,13 +23,14 @@ from typing import NamedTuple
 from strata.executors.base import StrataError
 from strata.memory.arena.mapping import map_piece, unmap_piece
 from strata.memory.arena.pieces import cut
-from strata.memory.arena.teardown import Closing
+from strata.memory.arena.teardown import Teardown
 from strata.memory.driver.driver import Code, Driver, DriverError, View
 from strata.memory.driver.errors import Fatal, end_if_lost, fatal_if_refused
 
 
 class Given(NamedTuple):
-    """What `shrink` did, in bytes. unmapped: no longer there; released: really given back (not kept by a zombie)."""
+    """What `shrink` did, in bytes. unmapped: no longer there; released: really given back, not kept by a handle whose
+    release failed."""
 
     unmapped: int
     released: int
@@ -78,15 +79,16 @@ class Arena:
         return tuple(self._handles)
 
     @property
-    def zombies(self) -> list[tuple[int, int]]:
+    def unreleased_handles(self) -> list[tuple[int, int]]:
         """Handles whose release failed and which may still hold memory, with their bytes."""
         return self.driver.unreleased.of(self)
 
     @property
     def held(self) -> set[int]:
-        """Every handle that this arena answers for: of mapped pieces, zombies, and pieces in an unknown state."""
-        zombies = {handle for handle, _ in self.zombies}
-        return {*self._handles, *zombies, *(handle for _, _, handle in self._unknown)}
+        """Every handle that this arena answers for: of mapped pieces, unreleased ones, and pieces in an
+        unknown state."""
+        unreleased = {handle for handle, _ in self.unreleased_handles}
+        return {*self._handles, *unreleased, *(handle for _, _, handle in self._unknown)}
 
     def segmented(self) -> bool:
         """Whether it may shrink and grow."""
@@ -182,12 +184,12 @@ class Arena:
                         self.driver.unreleased.strike(self._unmap_last()[0])
                 raise
 
-    def retry_zombies(self) -> int:
-        """Release the zombies again; returns the bytes that went. Raises Fatal when the context is lost.
+    def retry_unreleased(self) -> int:
+        """Release the unreleased handles again; returns the bytes that went. Raises Fatal when the context is lost.
 
         One that the driver does not know is gone: the release that reported a failure had its effect.
         """
-        return sum(size for handle, size in self.zombies if self._release(handle, size, again=True))
+        return sum(size for handle, size in self.unreleased_handles if self._release(handle, size, again=True))
 
     def close(self) -> None:
         """Unmap and release everything and free the range. Raises StrataError when something could not be given back.
@@ -198,26 +200,26 @@ class Arena:
         if not self._reserved:
             return
         self._open = False
-        closing = Closing("arena")
+        teardown = Teardown("arena")
         kept = self.driver.unreleased
-        released = {handle for handle, _ in self.zombies}
-        closing.attempt(self.driver.synchronize)
+        released = {handle for handle, _ in self.unreleased_handles}
+        teardown.attempt(self.driver.synchronize)
         while self._unknown:
             va, size, handle = self._unknown[-1]
-            closing.attempt(partial(self.driver.unmap, va, size), again=True)
+            teardown.attempt(partial(self.driver.unmap, va, size), again=True)
             kept.keep(self, handle, size)
             self._unknown.pop()
         while self._handles:
             handle, k = self._handles[-1], len(self._handles) - 1
-            closing.attempt(partial(self.driver.unmap, self.base + self.starts[k], self.sizes[k]))
+            teardown.attempt(partial(self.driver.unmap, self.base + self.starts[k], self.sizes[k]))
             kept.keep(self, handle, self.sizes[k])
             self._handles.pop()
-        for handle, _ in self.zombies:
-            closing.attempt(partial(self.driver.release, handle), again=handle in released)
+        for handle, _ in self.unreleased_handles:
+            teardown.attempt(partial(self.driver.release, handle), again=handle in released)
             kept.strike(handle)
-        closing.attempt(partial(self.driver.address_free, self.base, self.reserved))
+        teardown.attempt(partial(self.driver.address_free, self.base, self.reserved))
         self._reserved = False
-        closing.end()
+        teardown.end()
 
     def _check(self, what: str) -> None:
         if not self.segmented():

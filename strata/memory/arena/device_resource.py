@@ -70,7 +70,7 @@ class DeviceResource:
 
     def restore(self) -> None:
         """Raises DriverError or StrataError with it absent; Fatal when its memory cannot be given back then."""
-        self._arena.retry_zombies()
+        self._arena.retry_unreleased()
         try:
             refusal = self._arena.grow(self.nbytes).refusal
             if refusal is not None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from strata.executors.base import StrataError
 
-MIB = 1 << 20
+KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 #: The smallest piece that memory is lent in.
 LEAST_SEGMENT_MIB = 64
 
@@ -16,7 +16,7 @@ def segment_bytes(mib: int, granularity: int) -> int:
     """Bytes of a piece of `mib` MiB, rounded up to the granularity. Raises StrataError below 64 MiB."""
     if mib < LEAST_SEGMENT_MIB:
         raise StrataError(f"segment of {mib} MiB: expected at least {LEAST_SEGMENT_MIB}")
-    return round_up(mib * MIB, granularity)
+    return round_up(mib * MiB, granularity)
 
 
 def round_up(n: int, unit: int) -> int:

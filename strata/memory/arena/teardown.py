@@ -13,7 +13,7 @@ from strata.memory.driver.driver import Code, DriverError
 from strata.memory.driver.errors import end_if_lost
 
 
-class Closing:
+class Teardown:
     """The end of one thing: every call is attempted whatever the others answer, and then what was refused is told."""
 
     def __init__(self, what: str) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from strata.executors.base import StrataError
 from strata.memory.arena.mapping import map_piece, unmap_piece
-from strata.memory.arena.teardown import Closing
+from strata.memory.arena.teardown import Teardown
 from strata.memory.driver.driver import Driver, DriverError
 from strata.memory.driver.errors import fatal_if_refused
 
@@ -76,16 +76,16 @@ class Window:
         A call that fails is tried once more; it answers INVALID_VALUE then when it had its effect. Raises StrataError
         when something could not be given back, Fatal when the context is lost.
         """
-        closing = Closing("window")
-        closing.attempt(self._driver.synchronize)
+        teardown = Teardown("window")
+        teardown.attempt(self._driver.synchronize)
         places = [(self.address + sum(p.size for p in self.pieces[:k]), p.size) for k, p in enumerate(self.pieces)]
         for va, size in self._unknown:
             if (va, size) not in places:
-                closing.attempt(partial(self._driver.unmap, va, size), again=True)
+                teardown.attempt(partial(self._driver.unmap, va, size), again=True)
         for va, size in reversed(places):
-            closing.attempt(partial(self._driver.unmap, va, size))
+            teardown.attempt(partial(self._driver.unmap, va, size))
         self.pieces, self._unknown = [], []
         for piece in lifted:
-            closing.attempt(partial(self._driver.release, piece.handle))
-        closing.attempt(partial(self._driver.address_free, self.address, self.size))
-        closing.end()
+            teardown.attempt(partial(self._driver.release, piece.handle))
+        teardown.attempt(partial(self._driver.address_free, self.address, self.size))
+        teardown.end()

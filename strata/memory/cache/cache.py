@@ -9,26 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 from strata.executors.base import StrataError
 from strata.memory.arena.arena import Arena, open_arena
 from strata.memory.cache.admission import Admission
-from strata.memory.cache.loan_book import Ledger
+from strata.memory.cache.loan_book import LoanBook
 from strata.memory.cache.residency import MISS, Residency
-from strata.memory.cache.slot_view import SlotView
 from strata.memory.cache.slots import Slots
 from strata.memory.cache.source import ExpertSource
 from strata.memory.cache.verification import Verified, ranges, sample, verify
-from strata.memory.driver.driver import Driver
+from strata.memory.driver.driver import Driver, View
 from strata.memory.driver.errors import Fatal, fatal_if_refused
+from strata.memory.driver.views import StaleView
 
 
 class ExpertCache:
     """Made by `opening.open_cache`. `fatal`: why nothing may follow any more, None while all is well.
 
-    ledgers: whose slots are lent; pending: by slot, the row it is written for, until that is promoted; stamps: int64
+    books: whose slots are lent; pending: by slot, the row it is written for, until that is promoted; stamps: int64
     [slots], how often each was written; landings: what must be called before a window or a loan, so that no copy is
     still on its way.
     """
@@ -48,7 +49,7 @@ class ExpertCache:
         self.base, self.off = self.arena.base, slots.off.copy()
         self.stamps = np.zeros(len(slots), np.int64)
         self.pending: dict[int, int] = {}
-        self.ledgers: list[Ledger] = []
+        self.loan_books: list[LoanBook] = []
         self.landings: list[Callable[[], None]] = []
         self.fatal: Fatal | None = None
 
@@ -79,18 +80,18 @@ class ExpertCache:
             self.end_if_fatal(error)
             raise
 
-    def ledger(self, name: str, exclusive: bool = True) -> Ledger:
-        """A new ledger that this cache respects; see `Ledger`."""
-        self.ledgers.append(Ledger(name, exclusive))
-        return self.ledgers[-1]
+    def loan_book(self, name: str, exclusive: bool = True) -> LoanBook:
+        """A new book that this cache respects; see `LoanBook`."""
+        self.loan_books.append(LoanBook(name, exclusive))
+        return self.loan_books[-1]
 
     def owned(self, row: int) -> bool:
         """Whether a loan will bring this row back to its slot, or a copy of it is on its way: nobody else may."""
-        return row in self.pending.values() or any(ledger.exclusive and ledger.owns(row) for ledger in self.ledgers)
+        return row in self.pending.values() or any(book.exclusive and book.owns(row) for book in self.loan_books)
 
-    def out(self, but: Ledger | None = None) -> str:
+    def out(self, but: LoanBook | None = None) -> str:
         """The name of a loan that is out, other than `but`; empty when there is none."""
-        return next((ledger.name for ledger in self.ledgers if ledger.out and ledger is not but), "")
+        return next((book.name for book in self.loan_books if book.out and book is not but), "")
 
     def usable_slots(self) -> int:
         """Slots that are wholly mapped: the first ones."""
@@ -100,11 +101,11 @@ class ExpertCache:
         """bool [slots]: mapped, named by no row, held by no loan, not being written."""
         free: np.ndarray = self.residency.by_slot == MISS
         free[self.usable_slots() :] = False
-        taken = [slot for ledger in self.ledgers for _, slot in ledger]
+        taken = [slot for book in self.loan_books for _, slot in book]
         free[[*taken, *self.pending]] = False
-        for ledger in self.ledgers:
-            if ledger.first is not None:
-                free[ledger.first :] = False
+        for book in self.loan_books:
+            if book.first is not None:
+                free[book.first :] = False
         return free
 
     def find(self, layer: int, expert: int) -> int:
@@ -159,37 +160,37 @@ class ExpertCache:
             self.install(pairs)
             return pairs[0][1]
 
-    def take(self, ledger: Ledger, first: int, stop: int | None = None) -> int:
-        """At rest, the rows of slots first .. stop - 1 become misses and join the ledger; the table is uploaded.
+    def take(self, book: LoanBook, first: int, stop: int | None = None) -> int:
+        """At rest, the rows of slots first .. stop - 1 become misses and join the book; the table is uploaded.
 
         Nothing queued before this reads those slots any more. Returns how many. Raises Fatal when the upload fails.
         """
         with self.guard():
             self.rest()
             pairs = self.residency.resident(first, stop)
-            ledger.add(pairs)
-            if ledger.exclusive:
-                ledger.first = first
+            book.add(pairs)
+            if book.exclusive:
+                book.first = first
             for row, _ in pairs:
                 self.residency.demote(row)
             self.residency.upload()
             return len(pairs)
 
-    def give_back(self, ledger: Ledger, check: Sequence[tuple[int, int]] | None = None) -> Verified:
-        """Every row of the ledger returns to its slot, filled from the host; the ledger is empty afterwards.
+    def give_back(self, book: LoanBook, check: Sequence[tuple[int, int]] | None = None) -> Verified:
+        """Every row of the book returns to its slot, filled from the host; the book is empty afterwards.
 
         check: the (row, slot) pairs to verify before any is promoted, all when None. Raises Fatal.
         """
-        pairs = list(ledger)
-        verified = self.install(pairs, pairs if check is None else check, ledger)
-        ledger.first = None
+        pairs = list(book)
+        verified = self.install(pairs, pairs if check is None else check, book)
+        book.first = None
         return verified
 
     def install(
         self,
         pairs: Sequence[tuple[int, int]],
         check: Sequence[tuple[int, int]] = (),
-        ledger: Ledger | None = None,
+        book: LoanBook | None = None,
     ) -> Verified:
         """At rest, fill slots nobody names, wait, verify `check`, promote all of `pairs` and upload. Raises Fatal."""
         with self.guard():
@@ -198,7 +199,7 @@ class ExpertCache:
             compared = ranges(self.arena, self.slots, self.source, check)  # while the copies run
             self.wait()
             verified = verify(self.arena, self.slots, self.source, check, len(pairs), compared)
-            self.promote(pairs, ledger)
+            self.promote(pairs, book)
             return verified
 
     def write(self, pairs: Sequence[tuple[int, int]]) -> None:
@@ -231,8 +232,8 @@ class ExpertCache:
                 with fatal_if_refused("waiting for copies into slots, what they hold is unknown"):
                     self.driver.wait_stream(self.stream)
 
-    def promote(self, pairs: Sequence[tuple[int, int]], ledger: Ledger | None = None) -> None:
-        """Rows name slots that hold their bytes, and leave the ledger; then the table is uploaded. Nobody reads it now.
+    def promote(self, pairs: Sequence[tuple[int, int]], book: LoanBook | None = None) -> None:
+        """Rows name slots that hold their bytes, and leave the book; then the table is uploaded. Nobody reads it now.
 
         Raises Fatal when the upload fails; the rows are misses again then.
         """
@@ -240,8 +241,8 @@ class ExpertCache:
             for _, slot in pairs:
                 self.pending.pop(slot, None)
             self.residency.promote_all(pairs)
-            if ledger is not None:
-                ledger.drop(slot for _, slot in pairs)
+            if book is not None:
+                book.drop(slot for _, slot in pairs)
             try:
                 self.residency.upload()
             except Fatal:
@@ -265,3 +266,24 @@ class ExpertCache:
             self.residency.close()
         finally:
             self.arena.close()
+
+
+class SlotView:
+    """A view of memory, bound to the expert that was in it: a slot that is written again makes it stale too."""
+
+    def __init__(self, cache: ExpertCache, row: int, slot: int, view: View) -> None:
+        self._cache, self._view = cache, view
+        self.row, self.slot = row, slot
+        self._stamp = int(cache.stamps[slot])
+
+    @property
+    def address(self) -> int:
+        """Raises StaleView when the slot was given to another expert, or unmapped, after this view was made."""
+        if self._cache.residency.slot(self.row) != self.slot or self._cache.stamps[self.slot] != self._stamp:
+            raise StaleView(f"slot {self.slot} was taken from row {self.row} after this view of it was made")
+        return self._view.address
+
+    def array(self) -> Any:
+        """The bytes as an array of the driver's kind, for use at once. Raises StaleView as `address` does."""
+        _ = self.address
+        return self._view.array()

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strata.executors.base import StrataError
-from strata.memory.loan.chunks import KEEP_SLOTS
-from strata.memory.loan.workspace_layout import roundup
-from strata.memory.plan.shapes import GiB, MiB
+from strata.memory.arena.pieces import GiB, MiB, round_up
 
+#: Slots that a loan leaves outside.
+KEEP_SLOTS = 128
 #: Reserve where none was given, MiB, and the least to which a small card lowers it.
 RESERVE_MIB = 700
 LEAST_RESERVE_MIB = 300
@@ -67,7 +67,7 @@ def cache_size(
 
     least = min(rows, prompt_slots + KEEP_SLOTS if prompt_slots else 1)
     if reserve_mib is None and slots(reserve) < least:
-        left = (free - prompt_bytes - later - roundup(least * max_blob, granularity)) // MiB
+        left = (free - prompt_bytes - later - round_up(least * max_blob, granularity)) // MiB
         if LEAST_RESERVE_MIB <= left < reserve:
             return CacheSize(slots(left), left, True)
     return CacheSize(slots(reserve), reserve, False)
@@ -77,7 +77,7 @@ def sized_slots(blobs: Sequence[int], budget: int) -> int:
     """How many slots of the profile, hottest first and each cut to its expert, lie in `budget` bytes."""
     used = 0
     for slot, blob in enumerate(blobs):
-        used += roundup(blob, 256)
+        used += round_up(blob, 256)
         if used > budget:
             return slot
     return len(blobs)

@@ -6,7 +6,7 @@ I3 a slot is named by at most one row
 I4 no row names a slot of which a byte is not mapped
 I5 a row that is a miss because of a loan has its bytes in host memory
 I6 the arena's address and the slots' offsets are those of the opening
-I7 no row, on either side, names a slot that is being written; a row in a loan's ledger is a miss, and its slot nobody's
+I7 no row, on either side, names a slot that is being written; a row in a loan's book is a miss, and its slot nobody's
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def violations(
     found += _slots(cache, host)
     if contents and not any(line.startswith(("I3", "I4", "I6")) for line in found):
         found += _contents(cache, host, read)
-    return found + _ledgers(cache, host)
+    return found + _books(cache, host)
 
 
 def _named(table: np.ndarray) -> list[tuple[int, int]]:
@@ -94,16 +94,16 @@ def _contents(cache: ExpertCache, host: np.ndarray, read: Callable[[int, int], n
     return found
 
 
-def _ledgers(cache: ExpertCache, host: np.ndarray) -> list[str]:
+def _books(cache: ExpertCache, host: np.ndarray) -> list[str]:
     found: list[str] = []
-    for ledger in cache.ledgers:
-        for row, slot in ledger:
-            if ledger.exclusive and host[row] != MISS:
-                found.append(f"I7 row {row} names slot {host[row]}, the loan {ledger.name!r} will bring it to {slot}")
+    for book in cache.loan_books:
+        for row, slot in book:
+            if book.exclusive and host[row] != MISS:
+                found.append(f"I7 row {row} names slot {host[row]}, the loan {book.name!r} will bring it to {slot}")
             if cache.residency.row(slot) != MISS:
-                found.append(f"I7 slot {slot} is of the loan {ledger.name!r}, row {cache.residency.row(slot)} names it")
+                found.append(f"I7 slot {slot} is of the loan {book.name!r}, row {cache.residency.row(slot)} names it")
             if not cache.source.has(row):
-                found.append(f"I5 row {row} is lent by {ledger.name!r}, host memory does not hold it")
+                found.append(f"I5 row {row} is lent by {book.name!r}, host memory does not hold it")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Whose rows are misses for a while because their slots are somebody else's: one ledger for each kind of loan."""
+"""Whose rows are misses for a while because their slots are somebody else's: one book for each kind of loan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 
-class Ledger:
+class LoanBook:
     """(row, slot) pairs, each to come back to its slot; nobody else is admitted to that slot meanwhile.
 
     exclusive: nobody else may make such a row resident either, so that it cannot be in two slots after its return.
@@ -56,3 +56,14 @@ class Ledger:
         """Forget every slot that waits for these rows."""
         gone = set(rows)
         self.drop(slot for slot, row in list(self._rows.items()) if row in gone)
+
+    def forget(self, first_gone: int) -> int:
+        """Rows of slots from `first_gone` on will not come back: the memory of these goes. Returns how many.
+
+        Nobody may use the slots any more; when no row is left to come back, the loan is over.
+        """
+        gone = [slot for _, slot in self if slot >= first_gone]
+        self.drop(gone)
+        if not len(self):
+            self.first = None
+        return len(gone)

@@ -1,20 +1,25 @@
-"""Whether slots hold the bytes of their experts, compared on the card, and which slots are looked at."""
+"""Whether slots hold the bytes of their experts, compared on the card; which slots are looked at; and whose bytes lie
+in a slot that differs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
+from strata import switches
 from strata.executors.base import StrataError
 from strata.memory.arena.arena import Arena
-from strata.memory.cache.mistaken import mistaken_for
 from strata.memory.cache.slots import Slots
 from strata.memory.cache.source import ExpertSource
 from strata.memory.driver.driver import DriverError
 from strata.memory.driver.errors import Fatal, fatal_if_refused
+
+#: Bytes around the first wrong one that are compared before whole experts are.
+GLANCE = 16
 
 
 class Verified(NamedTuple):
@@ -44,6 +49,14 @@ class WrongBytes(Fatal):
         )
         self.expert, self.slot, self.offset, self.expected, self.got = expert, slot, offset, expected, got
         self.lies = lies
+
+
+def verifies_all(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether every byte of a slot is compared before its row is promoted; None: as this process's environment says.
+
+    The one place that reads the switch: whoever gives slots back and is not told `verify_all` asks here.
+    """
+    return switches.read(os.environ if environ is None else environ).value(switches.VERIFY_RECLAIM) == "1"
 
 
 def sample(slots: Slots, pairs: Sequence[tuple[int, int]], boundaries: Iterable[int]) -> list[tuple[int, int]]:
@@ -95,9 +108,29 @@ def verify(
         lies = None
         with suppress(DriverError):  # what is known is said, whether or not the slot can be read again
             address, blob = compared[found.index]
-            lies = mistaken_for(source, row, arena.driver.copy_out(address, blob.size), found.offset)
+            lies = identify_slot(source, row, arena.driver.copy_out(address, blob.size), found.offset)
         raise WrongBytes(source.geometry.expert(row), slot, found.offset, found.expected, found.got, lies)
     expected = sum(blob.size for _, blob in compared)
     if found.compared != expected:
         raise Fatal(f"reading slots back: {found.compared} bytes were compared, expected {expected}")
     return Verified(len(pairs), of, found.compared)
+
+
+def identify_slot(source: ExpertSource, row: int, held: np.ndarray, offset: int) -> tuple[int, int] | None:
+    """(layer, expert) whose bytes lie in a slot that should hold another's, None when they are no expert's.
+
+    held: uint8, what the slot of expert `row` holds; offset: of its first wrong byte. An expert of another size counts
+    when it agrees as far as both go. Of several equal experts the first one is named.
+    """
+    near = slice(offset, offset + GLANCE)
+    for other in range(source.geometry.rows):
+        if other == row or not source.has(other) or source.geometry.blob(other) <= offset:
+            continue
+        blob = source.blob(other)
+        both = min(blob.size, held.size)
+        # Cut to what both have, so that a glance at the end is no shorter on one side.
+        if np.array_equal(blob[near][: both - offset], held[near][: both - offset]) and np.array_equal(
+            blob[:both], held[:both]
+        ):
+            return source.geometry.expert(other)
+    return None

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from strata.executors.base import StrataError
-from strata.memory.driver.unreleased_handles import Unreleased
+from strata.memory.driver.unreleased_handles import UnreleasedHandles
 
 
 class Code(IntEnum):
@@ -167,7 +167,7 @@ class Graph(Protocol):
 class Driver(Protocol):
     """One card as one process sees it. unreleased: handles whose release failed; `create` strikes out what it makes."""
 
-    unreleased: Unreleased
+    unreleased: UnreleasedHandles
 
     def supported(self) -> bool:
         """Whether the card has virtual memory calls. Never raises."""

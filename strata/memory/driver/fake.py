@@ -21,7 +21,7 @@ from strata.memory.driver.fake_card import POISON, FakeCard
 from strata.memory.driver.fake_memory import FakeMemory
 from strata.memory.driver.fake_queues import FakeQueues, Ranges, Work
 from strata.memory.driver.fault_plan import Call, Corrupt, FaultPlan
-from strata.memory.driver.unreleased_handles import Unreleased
+from strata.memory.driver.unreleased_handles import UnreleasedHandles
 from strata.memory.driver.views import MappedView
 
 __all__ = ["POISON", "FakeCard", "FakeDriver", "FakeGraph", "FaultPlan"]
@@ -43,7 +43,7 @@ class FakeDriver:
         plan: FaultPlan | None = None,
     ) -> None:
         self.card = FakeCard(8 << 30) if card is None else card
-        self.unreleased = Unreleased()
+        self.unreleased = UnreleasedHandles()
         self._vmm = vmm
         self._queues = FakeQueues()
         self._memory = FakeMemory(self.card, granularity, self._queues.touches)

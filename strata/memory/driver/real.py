@@ -16,7 +16,7 @@ from strata.memory.driver.bindings import Bindings
 from strata.memory.driver.driver import Compared, DriverError, Event, Stream, host_address
 from strata.memory.driver.real_compare import Comparer
 from strata.memory.driver.real_host import PageLocked
-from strata.memory.driver.unreleased_handles import Unreleased
+from strata.memory.driver.unreleased_handles import UnreleasedHandles
 from strata.memory.driver.views import MappedView, Mappings
 
 
@@ -29,7 +29,7 @@ class RealDriver:
     def __init__(self, device: int = 0, bindings: Bindings | None = None) -> None:
         self.bindings = Bindings(device) if bindings is None else bindings
         self.mappings = Mappings()
-        self.unreleased = Unreleased()
+        self.unreleased = UnreleasedHandles()
         self._cuda = cuda = self.bindings.cuda
         self._call = self.bindings.call
         self._supported = bool(

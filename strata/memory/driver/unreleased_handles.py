@@ -8,7 +8,7 @@ strikes out what it returns.
 from __future__ import annotations
 
 
-class Unreleased:
+class UnreleasedHandles:
     """By handle: whose it was, and its bytes."""
 
     def __init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from strata.memory.cache.cache_size import KEEP_SLOTS
 from strata.memory.driver.errors import Refused
 from strata.memory.loan.workspace_layout import GRID, roundup
 
@@ -11,8 +12,6 @@ from strata.memory.loan.workspace_layout import GRID, roundup
 LISTED = (32768, 16384, 12288, 8192, 6144, 4096, 3072, 2048, 1024, 512, 256)
 #: Chunks of a prompt path with buffers of its own, tried in turn when the asked one does not fit.
 OWN_STEPS = (6144, 4096, 3072, 2048, 1536, 1024, 512)
-#: Slots that a loan leaves outside.
-KEEP_SLOTS = 128
 #: Chunks up to this size are chosen without being asked for.
 AUTO_MOST = 8192
 #: From so many tokens on a chunk streams every expert through the staging ring.

@@ -22,15 +22,14 @@ from enum import StrEnum
 
 from strata.executors.base import StrataError
 from strata.memory.arena.window import Piece, Window
-from strata.memory.cache.verification import Verified
+from strata.memory.cache.cache_size import KEEP_SLOTS
+from strata.memory.cache.verification import Verified, verifies_all
 from strata.memory.driver.errors import Fatal, Refused, fatal_if_refused
-from strata.memory.loan.chunks import KEEP_SLOTS, request_chunk
-from strata.memory.loan.loan_switches import verifies_all
+from strata.memory.loan.chunks import request_chunk
 from strata.memory.loan.output_head import Head
-from strata.memory.loan.prompt_path import PromptPath
+from strata.memory.loan.prompt_path import PromptPath, lay_out
 from strata.memory.loan.prompt_plan import MOST_CHUNK, PromptPlan, prompt_plan
 from strata.memory.loan.tail_loan import TailLoan
-from strata.memory.loan.tail_workspace import lay_out
 from strata.memory.loan.workspace_layout import Workspace, bytes_needed
 
 __all__ = ["Head", "HeadAlias", "HeadPhase"]
@@ -51,7 +50,7 @@ class HeadAlias:
 
     least_fresh: fresh tokens below which the head stays; keep: slots that no prompt borrows; note: why the last prompt
     was read with the small plan, empty when it was not. tail: the in-place loan of the small plan. verify_all: compare
-    every slot that comes back, not a sample, None: as `settings.verifies_all` says; verified: what was compared of
+    every slot that comes back, not a sample, None: as `verification.verifies_all` says; verified: what was compared of
     those that came back last.
     """
 
@@ -74,7 +73,7 @@ class HeadAlias:
         self.least_fresh, self.keep, self.most_chunk = least_fresh, keep, most_chunk
         self.verify_all = verifies_all() if verify_all is None else verify_all
         self.verified = Verified(0, 0, 0)
-        self.ledger = cache.ledger("head alias")
+        self.book = cache.loan_book("head alias")
         self.window = Window(cache.driver, cache.arena.reserved + head.arena.reserved)
         self.phase = HeadPhase.DECODE
         self.note = ""
@@ -94,7 +93,7 @@ class HeadAlias:
         """Why a prompt with so many fresh tokens leaves the head where it is; empty when it does not."""
         if fresh < self.least_fresh:
             return f"{fresh} tokens to read, expected at least {self.least_fresh}"
-        other = self.cache.out(but=self.ledger)
+        other = self.cache.out(but=self.book)
         return f"the loan {other!r} is out" if other else ""
 
     def plan(self) -> PromptPlan | None:
@@ -171,7 +170,7 @@ class HeadAlias:
             self.cache.land()
             with fatal_if_refused("synchronize before the head's memory moves"):
                 driver.synchronize()
-            self.cache.take(self.ledger, first)
+            self.cache.take(self.book, first)
             sizes = [size for start, size in zip(arena.starts, arena.sizes, strict=True) if start >= boundary]
             try:
                 lifted = arena.lift(boundary)
@@ -213,8 +212,8 @@ class HeadAlias:
         if self._lifted_tail:
             self.cache.arena.put_back([piece.handle for piece in self._lifted_tail])
             self._lifted_tail = []
-        pairs = list(self.ledger)
-        self.verified = self.cache.give_back(self.ledger, pairs if self.verify_all else self.cache.sample(pairs))
+        pairs = list(self.book)
+        self.verified = self.cache.give_back(self.book, pairs if self.verify_all else self.cache.sample(pairs))
 
     def _tail_sizes(self, keep: int) -> list[int]:
         """Whole pieces behind the first `keep` slots, as they are mapped now."""

@@ -16,37 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from strata.memory.arena.pieces import MIB, Tail, tail
+from strata.memory.arena.pieces import MiB, Tail, tail
 from strata.memory.cache.cache import ExpertCache
-from strata.memory.cache.verification import Verified
+from strata.memory.cache.verification import Verified, verifies_all
 from strata.memory.driver.driver import DriverError
 from strata.memory.driver.errors import Fatal, Refused, end_if_lost
-from strata.memory.loan.loan_switches import verifies_all
+from strata.memory.loan.rejections import EngineSetup, lend_rejections
 
 #: What must be free besides the memory that is taken back.
-SPARE_BYTES = 128 * MIB
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What else the engine does. low_ram: host memory holds only what device memory does not."""
-
-    layer_split: bool = False
-    helper_caches: bool = False
-    peer_device: bool = False
-    low_ram: bool = False
-    batch: bool = False
-
-    def obstacle(self) -> str:
-        """Why nothing can be lent in this setting, empty when it can."""
-        reasons = {
-            "low-RAM exchange mode: host memory does not hold what the cache would give up": self.low_ram,
-            "layers are split over several cards": self.layer_split,
-            "helper caches on other cards": self.helper_caches,
-            "a peer device serves experts": self.peer_device,
-            "batch mode": self.batch,
-        }
-        return next((reason for reason, holds in reasons.items() if holds), "")
+SPARE_BYTES = 128 * MiB
 
 
 class Lent(NamedTuple):
@@ -89,22 +67,22 @@ def owns_its_memory(first: int) -> int:
 class Lending:
     """The one loan of a cache to other processes. Not thread safe: the main loop calls it between requests.
 
-    chunk: see ChunkBelow; verify_all: every byte of every slot before its row is promoted, not those at the ends and at
-    the boundaries of pieces only, None: as the environment says (`settings.verifies_all`); clock: seconds. verified:
-    what the last RECLAIM compared.
+    chunk: see ChunkBelow; setup: what the engine was started with; verify_all: every byte of every slot before its row
+    is promoted, not those at the ends and at the boundaries of pieces only, None: as `verification.verifies_all` says;
+    clock: seconds. verified: what the last RECLAIM compared.
     """
 
     def __init__(
         self,
         cache: ExpertCache,
         chunk: ChunkBelow = owns_its_memory,
-        setting: Setting | None = None,
+        setup: EngineSetup | None = None,
         verify_all: bool | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.cache = cache
-        self.ledger = cache.ledger("LEND")
-        self.setting = Setting() if setting is None else setting
+        self.book = cache.loan_book("LEND")
+        self.setup = EngineSetup() if setup is None else setup
         self.verify_all = verifies_all() if verify_all is None else verify_all
         self.loan: Loan | None = None
         self.verified = Verified(0, 0, 0)
@@ -112,7 +90,10 @@ class Lending:
 
     def obstacle(self) -> str:
         """Why this engine cannot lend, empty when it can."""
-        return self.setting.obstacle() or ("" if self.cache.arena.segmented() else "the cache is not made of pieces")
+        rejections = lend_rejections(self.setup)
+        if rejections:
+            return rejections[0].sentence
+        return "" if self.cache.arena.segmented() else "the cache is not made of pieces"
 
     def lend(self, mib: int, said: str = "") -> Lent:
         """Give away at least `mib` MiB of the tail, in whole pieces. While a loan is out: its answer, whatever `mib`.
@@ -127,13 +108,13 @@ class Lending:
                 self._stays_out(self.loan, "LEND")
                 return self.loan.answer
             loan = self._plan(mib, said or f"{mib} MiB")
-            experts = self.cache.take(self.ledger, loan.first)
+            experts = self.cache.take(self.book, loan.first)
             try:
                 given = self.cache.arena.shrink(loan.tail.boundary)
             except DriverError as error:
                 self._undo(loan, error)
                 raise Refused(f"LEND: {error}; undone") from error
-            answer = Lent(given.released // MIB, experts, loan.answer.chunk)
+            answer = Lent(given.released // MiB, experts, loan.answer.chunk)
             self.loan = Loan(loan.first, loan.tail, loan.mapped, answer, given.released)
             return answer
 
@@ -144,19 +125,19 @@ class Lending:
             self._capable()
             if self.loan is None:
                 return Reclaimed(0, 0, 0)
-            other = self.cache.out(but=self.ledger)
+            other = self.cache.out(but=self.book)
             if other:
                 raise Refused(f"RECLAIM: the loan {other!r} is still out")
             loan, arena = self.loan, self.cache.arena
-            arena.retry_zombies()
+            arena.retry_unreleased()
             self._await_memory(loan.mapped - arena.mapped_bytes)
             refusal = arena.grow(loan.mapped).refusal
             if refusal is not None:
                 self._stays_out(loan, f"RECLAIM: {refusal}")
                 raise Refused(f"RECLAIM: {refusal}; the loan stays out, try again") from refusal
-            pairs = list(self.ledger)
+            pairs = list(self.book)
             check = pairs if self.verify_all else self.cache.sample(pairs, loan.tail.first)
-            self.verified = self.cache.give_back(self.ledger, check)
+            self.verified = self.cache.give_back(self.book, check)
             self.loan = None
             return Reclaimed(loan.answer.mib, len(pairs), round(1000 * (self._clock() - began)))
 
@@ -168,16 +149,16 @@ class Lending:
 
     def _plan(self, mib: int, said: str) -> Loan:
         cache = self.cache
-        other = cache.out(but=self.ledger)
+        other = cache.out(but=self.book)
         if other:
             raise Refused(f"LEND: the loan {other!r} is still out")
         if mib < 1:
             raise Refused(f"LEND: {said}, expected a whole number of MiB above 0")
         mapped = cache.arena.mapped_bytes
-        last = tail(cache.arena.sizes[: cache.arena.pieces], mib * MIB)
+        last = tail(cache.arena.sizes[: cache.arena.pieces], mib * MiB)
         first = 0 if last is None else cache.slots.within(last.boundary)
         if last is None or first == 0:
-            most, whole = self._most() // MIB, mapped // MIB
+            most, whole = self._most() // MiB, mapped // MiB
             raise Refused(f"LEND: {said}, expected at most {most}, so that a slot stays of the cache's {whole} MiB")
         chunk = self._chunk(first)
         if chunk is None:
@@ -207,14 +188,14 @@ class Lending:
         except DriverError as error:
             raise Refused(f"{what}; {error}; the loan stays out, with pieces of it mapped; try again") from error
         released = loan.released - (given.unmapped - given.released)
-        answer = loan.answer._replace(mib=min(loan.answer.mib, released // MIB))
+        answer = loan.answer._replace(mib=min(loan.answer.mib, released // MiB))
         self.loan = replace(loan, answer=answer, released=released)
 
     def _undo(self, loan: Loan, error: DriverError) -> None:
         refusal = self.cache.arena.grow(loan.mapped).refusal
         if refusal is not None:
             raise Fatal(f"LEND: {error}; undoing it failed too: {refusal}") from refusal
-        self.cache.give_back(self.ledger)
+        self.cache.give_back(self.book)
 
     def _await_memory(self, need: int) -> None:
         try:
@@ -224,6 +205,6 @@ class Lending:
             raise Refused(f"RECLAIM: {error}; the loan stays out, try again") from error
         if need and free < need + SPARE_BYTES:
             raise Refused(
-                f"RECLAIM: {free // MIB} MiB are free, expected {-(-need // MIB)} + {SPARE_BYTES // MIB}: "
+                f"RECLAIM: {free // MiB} MiB are free, expected {-(-need // MiB)} + {SPARE_BYTES // MiB}: "
                 "the borrower is still there; the loan stays out"
             )

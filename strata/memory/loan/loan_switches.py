@@ -1,28 +1,19 @@
-"""What the switches of elastic memory ask for: prompt loans, and how much is compared when slots come back."""
+"""What the environment's switches ask of prompt loans."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from strata import switches
+from strata.memory.cache.verification import verifies_all
 from strata.switches import Switches
 
 #: Fewest tokens for which a repeated loan can be asked; a smaller number acts as this one.
 LEAST_REPEAT_TOKENS = 256
 
 
-def verifies_all(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether every byte of a slot is compared before its row is promoted; None: as this process's environment says.
-
-    The one place that reads the switch: whoever gives slots back and is not told `verify_all` asks here.
-    """
-    return switches.read(os.environ if environ is None else environ).value(switches.VERIFY_RECLAIM) == "1"
-
-
 @dataclass(frozen=True)
-class LoanSettings:
+class LoanSwitches:
     """elastic: the master, without it the rest has no effect; mtp, head: whether the draft layer's experts (X) and the
     output head (H) are lent; retain: the start's chunk is the largest later; repeat: later prompts borrow as well, from
     `repeat_tokens` tokens on that are really read; verify_all: every slot that comes back is compared, not a sample;
@@ -44,14 +35,14 @@ class LoanSettings:
         return ("V", *(("X", "D") if self.mtp else ()), *(("H",) if self.head else ()))
 
 
-def loan_settings(asked: Switches) -> tuple[LoanSettings, tuple[str, ...]]:
+def loan_switches(asked: Switches) -> tuple[LoanSwitches, tuple[str, ...]]:
     """The settings, and a line for every switch that has no effect because another one is off, or acts as another."""
 
     def on(name: str) -> bool:
         return asked.value(name) == "1"
 
     tokens = max(LEAST_REPEAT_TOKENS, int(asked.value(switches.LOAN_REPEAT_TOKENS)))
-    settings = LoanSettings(
+    settings = LoanSwitches(
         on(switches.LOAN_ELASTIC),
         on(switches.LOAN_MTP),
         on(switches.LOAN_HEAD),
@@ -80,8 +71,3 @@ def loan_settings(asked: Switches) -> tuple[LoanSettings, tuple[str, ...]]:
         given = f"{switches.LOAN_REPEAT_TOKENS}={asked.values[switches.LOAN_REPEAT_TOKENS]}"
         problems += (f"{given} acts as {LEAST_REPEAT_TOKENS}, the least",)
     return settings, problems
-
-
-def fresh_tokens(prompt: int, resume: int) -> int:
-    """Prompt tokens that will really be read: all but the last, which the first window reads, less the cached."""
-    return max(0, prompt - 1 - resume)

@@ -18,18 +18,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from strata.executors.base import StrataError
+from strata.memory.cache.cache_resize import TwoSizes
+from strata.memory.cache.cache_size import KEEP_SLOTS
 from strata.memory.cache.verification import Verified
 from strata.memory.driver.errors import Fatal, Refused
-from strata.memory.loan.chunks import KEEP_SLOTS, cut, request_chunk
-from strata.memory.loan.growth import Growth
-from strata.memory.loan.loan_switches import LoanSettings
-from strata.memory.loan.prompt import FOLLOWS, Phase, Prompt, Read
-from strata.memory.loan.prompt_path import PromptPath
+from strata.memory.loan.chunks import cut, request_chunk
+from strata.memory.loan.loan_switches import LoanSwitches
+from strata.memory.loan.prompt_path import PromptPath, lay_out
 from strata.memory.loan.prompt_plan import PromptPlan
-from strata.memory.loan.request_state import RequestState, RequestTarget
+from strata.memory.loan.request import FOLLOWS, Phase, Prompt, Read, RequestState, RequestTarget
 from strata.memory.loan.resources import ResourceGraph
 from strata.memory.loan.tail_loan import TailLoan
-from strata.memory.loan.tail_workspace import lay_out
 from strata.memory.loan.workspace_layout import Workspace
 
 __all__ = ["FOLLOWS", "Phase", "Prompt", "PromptLoan", "Read"]
@@ -38,21 +37,21 @@ __all__ = ["FOLLOWS", "Phase", "Prompt", "PromptLoan", "Read"]
 class PromptLoan:
     """One engine's loans. Not thread safe, no clock: the main loop calls it between windows.
 
-    resources: H, X, D, V, G and what else only decoding needs; growth: the cache between its two sizes; tail, path: the
+    resources: H, X, D, V, G and what else only decoding needs; sizes: the cache between its two sizes; tail, path: the
     loan of slots and the workspace in them; target: where request state lives (its resource is among `resources`).
     most_chunk: of any prompt; keep: slots that a prompt without the loan does not borrow. start_chunk: of the first
     prompt's plan. note: why the last prompt took no loan, empty when it did. visited: every phase so far. verified:
-    what was compared of the slots that came back last, all of them with `settings.verify_all`.
+    what was compared of the slots that came back last, all of them with `switches.verify_all`.
     """
 
     def __init__(
         self,
         resources: ResourceGraph,
-        growth: Growth,
+        sizes: TwoSizes,
         tail: TailLoan,
         path: PromptPath,
         target: RequestTarget,
-        settings: LoanSettings,
+        switches: LoanSwitches,
         most_chunk: int,
         keep: int = KEEP_SLOTS,
     ) -> None:
@@ -60,16 +59,16 @@ class PromptLoan:
 
         Raises StrataError for anything between, and for a cold engine of which something is lent already.
         """
-        lent = [resource.name for resource in resources.with_dependents(settings.lent)]
+        lent = [resource.name for resource in resources.with_dependents(switches.lent)]
         if resources.absent not in ([], lent):
             raise StrataError(f"resources {resources.absent} are absent, expected {lent or 'none'} or none")
-        self.resources, self.growth, self.tail, self.path, self.target = resources, growth, tail, path, target
-        self.settings, self.most_chunk, self.keep = settings, most_chunk, keep
+        self.resources, self.sizes, self.tail, self.path, self.target = resources, sizes, tail, path, target
+        self.switches, self.most_chunk, self.keep = switches, most_chunk, keep
         self.phase = Phase.COLD if resources.absent else Phase.DECODING
         self.visited = [self.phase]
         self.verified = Verified(0, 0, 0)
         # No row and no slot, but while it is out no other loan begins.
-        self._cold = tail.cache.ledger("cold start")
+        self._cold = tail.cache.loan_book("cold start")
         if self.phase is Phase.COLD:
             other = tail.cache.out()
             if other:
@@ -97,15 +96,15 @@ class PromptLoan:
         """Why this prompt takes no loan; empty when it does. The first prompt of a cold engine always does."""
         if self.phase is Phase.COLD:
             return ""
-        if not self.settings.elastic:
+        if not self.switches.elastic:
             return "prompt loans are off"
-        if not self.settings.repeat:
+        if not self.switches.repeat:
             return "only the first prompt takes a loan"
         if prompt.images:
             return "its image rows are read in windows"
-        if prompt.fresh < self.settings.repeat_tokens:
-            return f"{prompt.fresh} tokens to read, expected at least {self.settings.repeat_tokens}"
-        other = self.tail.cache.out(but=self.tail.ledger)
+        if prompt.fresh < self.switches.repeat_tokens:
+            return f"{prompt.fresh} tokens to read, expected at least {self.switches.repeat_tokens}"
+        other = self.tail.cache.out(but=self.tail.book)
         return f"the loan {other!r} is out" if other else ""
 
     def ready(self, state: RequestState | None = None) -> None:
@@ -182,9 +181,9 @@ class PromptLoan:
         self._to(Phase.RELEASING)
         try:
             with self._ends():
-                self.growth.settle()
-                self.resources.release(self.settings.lent)
-                self.growth.grow()
+                self.sizes.settle()
+                self.resources.release(self.switches.lent)
+                self.sizes.grow()
                 workspace = self._lay_out(prompt, 0)
                 self._loan = True
                 self._to(Phase.READING)
@@ -202,7 +201,7 @@ class PromptLoan:
         with self._ends():
             try:
                 self.path.leave()
-                self.growth.shrink(self.tail)
+                self.sizes.shrink(self.tail.book)
                 self.resources.restore()
                 self._refill()
                 self._set(state)
@@ -222,15 +221,15 @@ class PromptLoan:
 
     def _lay_out(self, prompt: Prompt, keep: int) -> Workspace:
         most = self.most_chunk
-        if self.settings.retain and self.start_chunk is not None:
+        if self.switches.retain and self.start_chunk is not None:
             most = min(most, self.start_chunk)
         self._plan, workspace = lay_out(
-            self.tail, self.path, prompt.fresh, keep, most, self._refill, self.growth.decode_slots
+            self.tail, self.path, prompt.fresh, keep, most, self._refill, self.sizes.decode_slots
         )
         return workspace
 
     def _refill(self) -> None:
-        self.verified = self.tail.refill(self.settings.verify_all)
+        self.verified = self.tail.refill(self.switches.verify_all)
 
     def _chunk(self, prompt: Prompt) -> int:
         assert self._plan is not None

@@ -1,10 +1,15 @@
-"""The prompt path's view of its workspace: laid out for each prompt, never written to by that."""
+"""The prompt path's workspace: laid out anew for each prompt, which writes nothing to it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from strata.memory.driver.driver import Driver
 from strata.memory.driver.errors import Refused, fatal_if_refused
-from strata.memory.loan.workspace_layout import PromptShape, Workspace, carve
+from strata.memory.loan.chunks import request_chunk
+from strata.memory.loan.prompt_plan import PromptPlan, prompt_plan
+from strata.memory.loan.tail_loan import TailLoan
+from strata.memory.loan.workspace_layout import PromptShape, Workspace, bytes_needed, workspace_at
 
 
 class PromptPath:
@@ -34,7 +39,7 @@ class PromptPath:
             raise Refused("workspace: the prompt path owns its buffers, expected one that borrows")
         if not 1 <= chunk <= self.most_chunk:
             raise Refused(f"workspace of {chunk} tokens: expected 1 to {self.most_chunk}")
-        made = carve(address, nbytes, chunk, ring, self.shape)
+        made = workspace_at(address, nbytes, chunk, ring, self.shape)
         with fatal_if_refused("synchronize before a new layout"):
             self._driver.synchronize()
         self.workspace = made
@@ -45,3 +50,30 @@ class PromptPath:
         self.workspace = None
         with fatal_if_refused("synchronize after a prompt"):
             self._driver.synchronize()
+
+
+def lay_out(
+    tail: TailLoan,
+    path: PromptPath,
+    fresh: int,
+    keep: int,
+    most_chunk: int,
+    refill: Callable[[], object],
+    most_first: int | None = None,
+) -> tuple[PromptPlan, Workspace]:
+    """Lend what a prompt of `fresh` tokens needs behind `keep` slots, and lay the path's workspace out there.
+
+    most_chunk: of the plan, the path's own limit besides; refill: brings back what was lent when the path refuses;
+    most_first: the last slot that the region may begin with. Raises Refused with nothing changed, and Fatal.
+    """
+    lendable = tail.lendable(keep)
+    plan = prompt_plan(lendable, path.shape, most_chunk=min(most_chunk, path.most_chunk))
+    if plan is None:
+        raise Refused(f"prompt of {fresh} tokens: {lendable} bytes can be lent, too few for 256 tokens")
+    chunk = request_chunk(plan.chunk, fresh)
+    region = tail.lend(bytes_needed(chunk, plan.ring, path.shape), keep, most_first)
+    try:
+        return plan, path.relayout(region.address, region.nbytes, chunk, plan.ring)
+    except Refused:
+        refill()
+        raise

@@ -1,4 +1,4 @@
-"""Why a prompt loan or the head alias is off in a setup: one stated reason, never half a feature.
+"""Why LEND, a prompt loan or the head alias is off in a setup: one stated reason, never half a feature.
 
 A reason is one word for the `INFO` line (`prefill_loan=off:batch`) and a sentence for people.
 """
@@ -12,7 +12,7 @@ from strata.memory.arena.pieces import LEAST_SEGMENT_MIB
 
 
 @dataclass(frozen=True)
-class Setup:
+class EngineSetup:
     """What the engine was started with, as far as loans care. Defaults: nothing that rejects one.
 
     backend: cuda, hip or sycl; gpus: that the engine uses; segment_mib: of the elastic arena; low_ram: host memory
@@ -52,10 +52,10 @@ class Reason:
 @dataclass(frozen=True)
 class _Rule:
     reason: Reason
-    rejects: Callable[[Setup], bool]
+    rejects: Callable[[EngineSetup], bool]
 
 
-def _rule(word: str, sentence: str, rejects: Callable[[Setup], bool]) -> _Rule:
+def _rule(word: str, sentence: str, rejects: Callable[[EngineSetup], bool]) -> _Rule:
     return _Rule(Reason(word, sentence), rejects)
 
 
@@ -117,13 +117,30 @@ _ALIAS = (
     _rule("no-head", "there is no native output head", lambda s: not s.native_head),
 )
 
+_LEND = (
+    _rule(
+        "low-ram",
+        "low-RAM exchange mode: host memory does not hold what the cache would give up",
+        lambda s: s.low_ram,
+    ),
+    _rule("layer-split", "layers are split over several cards", lambda s: s.layer_split),
+    _rule("helper-caches", "helper caches on other cards", lambda s: s.helper_caches),
+    _rule("peer-device", "a peer device serves experts", lambda s: s.peer_device),
+    _rule("batch", "batch mode", lambda s: s.batch),
+)
 
-def loan_rejections(setup: Setup) -> list[Reason]:
+
+def lend_rejections(setup: EngineSetup) -> list[Reason]:
+    """Every reason against LEND; the first is the one that is stated. Empty: memory may be lent to other processes."""
+    return [rule.reason for rule in _LEND if rule.rejects(setup)]
+
+
+def loan_rejections(setup: EngineSetup) -> list[Reason]:
     """Every reason against prompt loans; the first is the one that is stated. Empty: they may be used."""
     return [rule.reason for rule in _LOAN if rule.rejects(setup)]
 
 
-def alias_rejections(setup: Setup) -> list[Reason]:
+def alias_rejections(setup: EngineSetup) -> list[Reason]:
     """Every reason against the head alias; the first is the one that is stated."""
     return [rule.reason for rule in _ALIAS if rule.rejects(setup)]
 

@@ -48,16 +48,16 @@ def chunks_below(
 
 class TailLoan:
     """Lends the end of one cache to the prompt path. One participant's loan is nobody else's: `refill` returns what
-    this one took. ledger: the rows that are misses because of it."""
+    this one took. book: the rows that are misses because of it."""
 
     def __init__(self, cache: ExpertCache, name: str = "prompt") -> None:
         self.cache = cache
-        self.ledger = cache.ledger(name)
+        self.book = cache.loan_book(name)
 
     @property
     def out(self) -> bool:
         """Whether the loan is out."""
-        return self.ledger.out
+        return self.book.out
 
     def lendable(self, keep: int) -> int:
         """Bytes from slot `keep` to the end of what is mapped; 0 when there is no such slot.
@@ -98,29 +98,18 @@ class TailLoan:
                 expert = cache.geometry.expert(missing[0])
                 raise Refused(f"prompt loan: host memory does not hold {len(missing)} experts, the first is {expert}")
             cache.land()
-            if self.ledger.first not in (None, found.first):
+            if self.book.first not in (None, found.first):
                 self.refill(verify_all=True)
-            cache.take(self.ledger, found.first)
+            cache.take(self.book, found.first)
             return found
-
-    def forget(self, first_gone: int) -> int:
-        """Rows of slots from `first_gone` on will not come back: the memory of these goes. Returns how many.
-
-        No workspace may be in use any more; when no row is left to come back, the loan is over.
-        """
-        gone = [slot for _, slot in self.ledger if slot >= first_gone]
-        self.ledger.drop(gone)
-        if not len(self.ledger):
-            self.ledger.first = None
-        return len(gone)
 
     def refill(self, verify_all: bool = False) -> Verified:
         """Bring every row back: wait for the card, copy, wait, compare, promote, upload. Nothing when no loan is out.
 
         verify_all: compare every slot, not only the first, the last and those at boundaries of pieces. Raises Fatal.
         """
-        pairs = list(self.ledger)
+        pairs = list(self.book)
         if not pairs:
-            self.ledger.first = None
+            self.book.first = None
             return Verified(0, 0, 0)
-        return self.cache.give_back(self.ledger, pairs if verify_all else self.cache.sample(pairs))
+        return self.cache.give_back(self.book, pairs if verify_all else self.cache.sample(pairs))

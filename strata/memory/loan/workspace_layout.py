@@ -1,10 +1,10 @@
 """The prompt path's workspace: one walk over its blocks, which counts them or gives them addresses.
 
-`bytes_needed` and `carve` run the same walk, so they cannot disagree about a block. The count rounds every block to
-`roundup256(size + 256)`, which covers the padding that a start at any address can cost: by induction a carve that
+`bytes_needed` and `workspace_at` run the same walk, so they cannot disagree about a block. The count rounds every block
+to `roundup256(size + 256)`, which covers the padding that a start at any address can cost: by induction a layout that
 began at `base` has used at most what the count has counted, block by block. The shape's slack lies on top.
 
-A carve computes addresses and touches no memory: between prompts they are those of live experts.
+A layout computes addresses and touches no memory: between prompts they are those of live experts.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from strata.memory.arena.pieces import KiB, MiB
 from strata.memory.driver.errors import Refused
-from strata.memory.plan.shapes import KiB, MiB
 
 #: Alignment of every block, bytes.
 ALIGN = 256
@@ -111,7 +111,7 @@ def walk(place: Walk, shape: PromptShape, chunk: int, ring: int) -> Walk:
 
 
 def bytes_needed(chunk: int, ring: int, shape: PromptShape) -> int:
-    """Bytes of a region in which a workspace for `chunk` tokens and `ring` staged experts can be carved anywhere."""
+    """Bytes of a region in which a workspace for `chunk` tokens and `ring` staged experts can be laid out anywhere."""
     return walk(Walk(), shape, chunk, ring).used + shape.slack
 
 
@@ -127,7 +127,7 @@ class Workspace:
     blocks: tuple[Block, ...]
 
 
-def carve(address: int, nbytes: int, chunk: int, ring: int, shape: PromptShape) -> Workspace:
+def workspace_at(address: int, nbytes: int, chunk: int, ring: int, shape: PromptShape) -> Workspace:
     """The workspace in the region of `nbytes` bytes at `address`.
 
     Raises Refused, before any address is computed, when the region is null or smaller than `bytes_needed`, and for a

@@ -17,9 +17,9 @@ from strata.executors.base import StrataError
 from strata.formats import FORMATS
 from strata.kernels.paths import EXPERT_MODES, MODES
 from strata.memory.arena.pieces import LEAST_SEGMENT_MIB
-from strata.memory.loan.loan_switches import loan_settings
+from strata.memory.loan.loan_switches import loan_switches
 from strata.memory.plan.plan import SYSTEM, memory_plan
-from strata.memory.plan.plan_request import MOST_CONTEXT, Asked, Card
+from strata.memory.plan.plan_request import MOST_CONTEXT, Card, PlanRequest
 from strata.memory.plan.shapes import ModelShape, row_bytes
 from strata.memory.plan.text import as_json, as_text
 
@@ -84,8 +84,8 @@ def run(chosen: argparse.Namespace) -> int:
     if kv not in MODES:
         raise StrataError(f"--kv {shown(chosen.kv)}: expected one of {', '.join(MODES)}")
     environ = switches.read(os.environ)
-    settings, problems = loan_settings(environ)
-    asked = Asked(
+    settings, problems = loan_switches(environ)
+    request = PlanRequest(
         shape=shape(chosen),
         context=context,
         kv=kv,
@@ -95,12 +95,12 @@ def run(chosen: argparse.Namespace) -> int:
         segment_mib=segment,
         mtp=chosen.mtp.lower() != "none",
         stream_kv=chosen.stream_kv,
-        lent=settings.lent or Asked.lent,
+        lent=settings.lent or PlanRequest.lent,
     )
     notes = [line for line in environ.problems if line.upper().startswith(LOANS)] + list(problems)
     if not settings.lent:
         notes.append(f"lend nothing; the loan is shown as {switches.LOAN_ELASTIC}=1 with all others would have it")
-    plan = memory_plan(Card(total, free, chosen.free is None), asked)
+    plan = memory_plan(Card(total, free, chosen.free is None), request)
     print((as_json if chosen.json else as_text)(plan, prompt, settings, notes))
     return 0 if plan.fits else 1
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from strata.executors.base import StrataError
-from strata.memory.arena.pieces import segment_bytes
-from strata.memory.plan.shapes import MiB, ModelShape
+from strata.memory.arena.pieces import MiB, segment_bytes
+from strata.memory.plan.shapes import ModelShape
 
 #: Granularity of physical memory on the cards that were seen, bytes.
 GRANULARITY = 2 * MiB
@@ -24,7 +24,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlanRequest:
     """What to plan for. kv: a mode of the KV pool; dense: bytes of dense weights, None for the estimate; reserve_mib:
     None for the default, which alone a small card lowers; pinned: share of the experts in page-locked memory;
     segment_mib: of the pieces that memory is lent in; mtp: whether there is a draft layer; stream_kv: K and V stay in

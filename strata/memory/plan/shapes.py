@@ -15,10 +15,7 @@ import numpy as np
 from strata.executors.base import StrataError
 from strata.formats import FORMATS
 from strata.kernels.pool import mode_formats
-
-KiB = 1 << 10
-MiB = 1 << 20
-GiB = 1 << 30
+from strata.memory.arena.pieces import MiB
 
 #: Terms that nobody has counted from arrays of this project.
 ESTIMATES = ("trunk", "GDN", "QSA", "dense weights", "draft head", "verifier")

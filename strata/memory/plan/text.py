@@ -7,28 +7,30 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from strata.memory.arena.pieces import GiB, KiB, MiB
 from strata.memory.loan.chunks import cut
 from strata.memory.loan.head import LEAST_FRESH
-from strata.memory.loan.loan_switches import LoanSettings, fresh_tokens
+from strata.memory.loan.loan_switches import LoanSwitches
+from strata.memory.loan.request import fresh_tokens
 from strata.memory.loan.workspace_layout import per_token
 from strata.memory.plan.plan import UNCOUNTED, MemoryPlan
-from strata.memory.plan.shapes import ESTIMATES, GiB, KiB, MiB
+from strata.memory.plan.shapes import ESTIMATES
 from strata.memory.plan.ways import Way
 from strata.switches import LOAN_REPEAT
 
-DEFAULTS = LoanSettings(verify_all=False)
+DEFAULTS = LoanSwitches(verify_all=False)
 _ESTIMATE = "  (estimate)"
 
 
 def as_text(
     plan: MemoryPlan,
     prompt: int | None = None,
-    settings: LoanSettings = DEFAULTS,
+    settings: LoanSwitches = DEFAULTS,
     notes: Sequence[str] = (),
 ) -> str:
     """Lines; prompt: tokens of a prompt whose chunks are shown for each way; settings: of loans; notes: what the
     switches ask for in vain, and what is shown all the same."""
-    shape, card = plan.asked.shape, plan.card
+    shape, card = plan.request.shape, plan.card
     lines = [
         f"card     {card.total / GiB:.2f} GiB, {card.free / GiB:.2f} GiB free"
         + (" (assumed; --free says otherwise)" if card.assumed else ""),
@@ -60,7 +62,7 @@ def _verdict(plan: MemoryPlan) -> str:
 
 
 def _slots(plan: MemoryPlan) -> str:
-    rows = plan.asked.shape.rows
+    rows = plan.request.shape.rows
     return f"{plan.cache.slots:,} slots for {rows:,} experts, {100 * plan.cache.slots / rows:.1f} %"
 
 
@@ -72,7 +74,7 @@ def _row(title: str, nbytes: int, remark: str = "") -> str:
     return f"  {title:<48}{nbytes / MiB:>11,.1f} MiB{remark}"
 
 
-def used(way: Way, prompt: int, settings: LoanSettings) -> str:
+def used(way: Way, prompt: int, settings: LoanSwitches) -> str:
     """Which prompts of so many tokens are not read this way, and why; empty when all are."""
     fresh = fresh_tokens(prompt, 0)
     if way.key == "alias" and fresh < LEAST_FRESH:
@@ -84,7 +86,7 @@ def used(way: Way, prompt: int, settings: LoanSettings) -> str:
     return ""
 
 
-def _way(way: Way, prompt: int | None, settings: LoanSettings) -> list[str]:
+def _way(way: Way, prompt: int | None, settings: LoanSwitches) -> list[str]:
     if way.plan is None:
         what = "nothing fits" if way.lendable else "off"
         return [_row(f"{way.title}: {what}", way.lendable, f"  {way.note}")]
@@ -104,7 +106,7 @@ def _way(way: Way, prompt: int | None, settings: LoanSettings) -> list[str]:
 
 
 def _tokens(plan: MemoryPlan) -> list[str]:
-    shape = plan.asked.workspace
+    shape = plan.request.workspace
     lines = [f"a token of a chunk: {per_token(shape) / KiB:.1f} KiB, the trunk and the largest of the three sets"]
     for title, blocks in (("trunk", shape.trunk), ("GDN", shape.gdn), ("QSA", shape.qsa), ("MoE", shape.moe)):
         remark = _ESTIMATE if title in ESTIMATES else ""
@@ -119,19 +121,19 @@ def _tokens(plan: MemoryPlan) -> list[str]:
 def as_json(
     plan: MemoryPlan,
     prompt: int | None = None,
-    settings: LoanSettings = DEFAULTS,
+    settings: LoanSwitches = DEFAULTS,
     notes: Sequence[str] = (),
 ) -> str:
     """One object; all sizes are bytes unless their name says MiB. Arguments as those of `as_text`."""
-    shape = plan.asked.workspace
+    shape = plan.request.workspace
     value: dict[str, Any] = {
         "card": asdict(plan.card),
         "model": {**asdict(shape), "max_blob": shape.max_blob, "rows": shape.rows},
-        "context": plan.asked.context,
-        "kv": plan.asked.kv,
-        "pinned": plan.asked.pinned,
-        "segment_mib": plan.asked.segment_mib,
-        "lent": list(plan.asked.lent),
+        "context": plan.request.context,
+        "kv": plan.request.kv,
+        "pinned": plan.request.pinned,
+        "segment_mib": plan.request.segment_mib,
+        "lent": list(plan.request.lent),
         "notes": list(notes),
         "uncounted": list(UNCOUNTED),
         "terms": [asdict(term) for term in plan.terms],
@@ -150,7 +152,7 @@ def as_json(
     return json.dumps(value, indent=1)
 
 
-def _way_value(way: Way, prompt: int | None, settings: LoanSettings) -> dict[str, Any]:
+def _way_value(way: Way, prompt: int | None, settings: LoanSwitches) -> dict[str, Any]:
     value = asdict(way)
     if way.plan is not None:
         value["plan"]["text"] = str(way.plan)

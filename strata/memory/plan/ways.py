@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strata.memory.arena.pieces import segment_bytes
-from strata.memory.cache.cache_size import CacheSize
-from strata.memory.loan.chunks import KEEP_SLOTS, OWN_CHUNK, OWN_MARGIN, lend_percent, own_chunk
+from strata.memory.arena.pieces import MiB, segment_bytes
+from strata.memory.cache.cache_size import KEEP_SLOTS, CacheSize
+from strata.memory.loan.chunks import OWN_CHUNK, OWN_MARGIN, lend_percent, own_chunk
 from strata.memory.loan.prompt_plan import MOST_CHUNK, PromptPlan, prompt_plan
-from strata.memory.loan.rejections import Setup, alias_rejections, loan_rejections
+from strata.memory.loan.rejections import EngineSetup, alias_rejections, loan_rejections
 from strata.memory.loan.resources import DEPENDENCIES, closure
 from strata.memory.loan.workspace_layout import GRID, LEAST_RING, bytes_needed, roundup
-from strata.memory.plan.plan_request import GRANULARITY, Asked
-from strata.memory.plan.shapes import MiB
+from strata.memory.plan.plan_request import GRANULARITY, PlanRequest
 
 
 @dataclass(frozen=True)
@@ -30,71 +29,71 @@ class Way:
     note: str
 
 
-def _way(asked: Asked, key: str, title: str, lendable: int, note: str) -> Way:
-    most = max(GRID, min(MOST_CHUNK, roundup(asked.context, GRID)))
-    return Way(key, title, lendable, prompt_plan(lendable, asked.workspace, most_chunk=most), note)
+def _way(request: PlanRequest, key: str, title: str, lendable: int, note: str) -> Way:
+    most = max(GRID, min(MOST_CHUNK, roundup(request.context, GRID)))
+    return Way(key, title, lendable, prompt_plan(lendable, request.workspace, most_chunk=most), note)
 
 
-def tail(asked: Asked, cache: CacheSize) -> Way:
+def tail(request: PlanRequest, cache: CacheSize) -> Way:
     """Slots of the tail, behind those that stay, and no more than the share that is sensible to refill."""
-    percent = lend_percent(asked.pinned)
+    percent = lend_percent(request.pinned)
     slots = max(0, min(cache.slots - KEEP_SLOTS, percent * cache.slots // 100))
     note = f"{slots:,} slots: {KEEP_SLOTS} stay, {percent} % at most"
-    return _way(asked, "tail", "in the tail of the cache", slots * asked.shape.max_blob, note)
+    return _way(request, "tail", "in the tail of the cache", slots * request.shape.max_blob, note)
 
 
-def beside(asked: Asked, cache: CacheSize, left: int) -> Way:
+def beside(request: PlanRequest, cache: CacheSize, left: int) -> Way:
     """Buffers of the prompt path's own beside a cache that has a slot for every expert: borrowing would only evict."""
-    lendable = left - max(cache.reserve_mib * MiB, OWN_MARGIN) if cache.slots == asked.shape.rows else 0
-    return _way(asked, "own", "in buffers of its own", max(0, lendable), "every expert has a slot beside them")
+    lendable = left - max(cache.reserve_mib * MiB, OWN_MARGIN) if cache.slots == request.shape.rows else 0
+    return _way(request, "own", "in buffers of its own", max(0, lendable), "every expert has a slot beside them")
 
 
-def own(asked: Asked, left: int, reserve: int) -> Way:
+def own(request: PlanRequest, left: int, reserve: int) -> Way:
     """Buffers of the prompt path's own, in what is left, of which the reserve must stay, and no less than 512 MiB."""
     free = left - max(0, reserve - OWN_MARGIN)
-    chunk = own_chunk(OWN_CHUNK, free, lambda tokens: bytes_needed(tokens, LEAST_RING, asked.workspace))
-    plan = prompt_plan(free, asked.workspace, most_chunk=chunk, most_ring=LEAST_RING) if chunk else None
+    chunk = own_chunk(OWN_CHUNK, free, lambda tokens: bytes_needed(tokens, LEAST_RING, request.workspace))
+    plan = prompt_plan(free, request.workspace, most_chunk=chunk, most_ring=LEAST_RING) if chunk else None
     lendable = max(0, left - max(reserve, OWN_MARGIN))
     return Way("own", "in buffers of its own", lendable, plan, "the cache is too small to lend")
 
 
-def loan(asked: Asked, cache: CacheSize, nbytes: dict[str, int]) -> Way:
+def loan(request: PlanRequest, cache: CacheSize, nbytes: dict[str, int]) -> Way:
     """All slots, down to the first, and what decoding alone needs, in whole segments.
 
     The loan's cache has segments both while it decodes and while it reads: what the last slots have beyond a boundary
     is free while decoding, and counts again when the cache grows.
     """
-    rejections = loan_rejections(Setup(mtp=asked.mtp))
+    rejections = loan_rejections(EngineSetup(mtp=request.mtp))
     if rejections:
         return Way("loan", "with the loan", 0, None, rejections[0].sentence)
-    piece = segment_bytes(asked.segment_mib, GRANULARITY)
-    gone = closure(asked.lent, DEPENDENCIES)
+    piece = segment_bytes(request.segment_mib, GRANULARITY)
+    gone = closure(request.lent, DEPENDENCIES)
     lent = [key for key in nbytes if key in gone]
-    cached = cache.slots * asked.shape.max_blob
+    cached = cache.slots * request.shape.max_blob
     decode = cached // piece * piece
-    if decode < asked.shape.max_blob:
+    if decode < request.shape.max_blob:
         note = f"{cache.slots} slots do not fill a segment of {piece // MiB} MiB"
         return Way("loan", "with the loan", 0, None, note)
     given = sum(nbytes[key] for key in lent)
     lendable = (cached + given) // piece * piece
-    slots = decode // asked.shape.max_blob
+    slots = decode // request.shape.max_blob
     note = (
         f"all slots, and what {' '.join(lent)} take: whole segments of {piece // MiB} MiB in "
         f"{cached / MiB:,.1f} + {given / MiB:,.1f}; {slots:,} slots while decoding"
     )
-    return _way(asked, "loan", "with the loan", lendable, note)
+    return _way(request, "loan", "with the loan", lendable, note)
 
 
-def alias(asked: Asked, cache: CacheSize, nbytes: dict[str, int]) -> Way:
+def alias(request: PlanRequest, cache: CacheSize, nbytes: dict[str, int]) -> Way:
     """Whole pieces of the tail, and the head's."""
-    rejections = alias_rejections(Setup(mtp=asked.mtp))
+    rejections = alias_rejections(EngineSetup(mtp=request.mtp))
     if rejections:
         return Way("alias", "with the head alias", 0, None, rejections[0].sentence)
     if not cache.slots:
         return Way("alias", "with the head alias", 0, None, "there is no cache")
-    keep = KEEP_SLOTS * asked.shape.max_blob
-    piece = segment_bytes(asked.segment_mib, GRANULARITY)
+    keep = KEEP_SLOTS * request.shape.max_blob
+    piece = segment_bytes(request.segment_mib, GRANULARITY)
     # Pieces begin at multiples of their size, so the first behind `keep` bytes begins where these are rounded up.
-    whole = max(0, roundup(cache.slots * asked.shape.max_blob, GRANULARITY) - roundup(keep, piece))
+    whole = max(0, roundup(cache.slots * request.shape.max_blob, GRANULARITY) - roundup(keep, piece))
     note = f"whole pieces of {piece // MiB} MiB behind {KEEP_SLOTS} slots, and what H takes"
-    return _way(asked, "alias", "with the head alias", whole + roundup(nbytes["H"], GRANULARITY), note)
+    return _way(request, "alias", "with the head alias", whole + roundup(nbytes["H"], GRANULARITY), note)

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from strata.memory.arena import pieces
-from strata.memory.arena.pieces import MIB
+from strata.memory.arena.pieces import MiB
 from strata.memory.loan import chunks, tail, workspace_layout
 from validation.controls import memory
 from validation.controls.control import answers
@@ -24,7 +24,7 @@ def test_all_arithmetic_agrees() -> None:
 @pytest.mark.parametrize(
     ("where", "name", "broken", "said"),
     [
-        (pieces, "segment_bytes", lambda mib, granularity: mib * MIB, "bytes of a segment"),
+        (pieces, "segment_bytes", lambda mib, granularity: mib * MiB, "bytes of a segment"),
         (pieces, "round_up", lambda n, unit: n // unit * unit, "pieces rounded up"),
         (pieces, "round_up", lambda n, unit: n - n % unit + unit, "pieces rounded up"),
         (workspace_layout, "roundup", lambda n, unit: n // unit * unit, "blocks rounded up"),

@@ -44,7 +44,7 @@ def test_one_flipped_byte_is_found_and_named(place: float, at: float, flip: int)
     world = World("sized")
     world.open()
     world.lending.lend(1)
-    lent = list(world.lending.ledger)
+    lent = list(world.lending.book)
     row, slot = lent[int(place * len(lent))]
     offset = int(at * world.geometry.blob(row))
     world.cache.driver = Meddling(world.driver, flip=(world.cache.base + int(world.slots.off[slot]) + offset, flip))
@@ -65,7 +65,7 @@ def test_one_swapped_pair_is_found_and_named(data: st.DataObject) -> None:
     world.open()
     world.lending.lend(1)
     layers: dict[int, list[tuple[int, int]]] = {}
-    for row, slot in world.lending.ledger:
+    for row, slot in world.lending.book:
         layers.setdefault(world.geometry.expert(row)[0], []).append((row, slot))
     pairs = data.draw(st.sampled_from([pairs for pairs in layers.values() if len(pairs) > 1]))
     one, two = sorted(data.draw(st.permutations(pairs))[:2], key=lambda pair: pair[1])

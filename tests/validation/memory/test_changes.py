@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from strata.memory.arena.pieces import MIB
+from strata.memory.arena.pieces import MiB
 from strata.memory.driver.fake import FakeCard, FakeDriver
 from strata.memory.driver.fault_plan import Corrupt
 from validation.memory.changes import Report as Outcome
@@ -15,7 +15,7 @@ from validation.memory.loan_engine import SMALL
 
 
 def driver() -> FakeDriver:
-    return FakeDriver(FakeCard(512 * MIB), 64 << 10)
+    return FakeDriver(FakeCard(512 * MiB), 64 << 10)
 
 
 def test_a_sound_run_leaves_nothing() -> None:

@@ -95,7 +95,7 @@ def leak(self: Arena, handle: int, size: int, again: bool = False) -> bool:
     return True
 
 
-def keep_rows(self: ExpertCache, ledger: object, first: int, stop: int | None = None) -> int:
+def keep_rows(self: ExpertCache, book: object, first: int, stop: int | None = None) -> int:
     """Nothing becomes a miss."""
     return len(self.residency.resident(first, stop))
 

@@ -118,7 +118,7 @@ _FAULTS = (
     ),
     _fault(
         "view-of-a-new-tenant",
-        "cache/slot_view",
+        "cache/cache",
         " or self._cache.stamps[self.slot] != self._stamp:",
         ":",
         "A view of a slot that was written again since shows the new bytes.",
@@ -126,7 +126,7 @@ _FAULTS = (
     ),
     _fault(
         "view-of-another-row",
-        "cache/slot_view",
+        "cache/cache",
         "if self._cache.residency.slot(self.row) != self.slot or ",
         "if ",
         "A view of a slot whose row was demoted is still good.",
@@ -149,7 +149,7 @@ _FAULTS = (
     _fault(
         "lent-slot-is-free",
         "cache/cache",
-        "            if ledger.first is not None:\n                free[ledger.first :] = False\n",
+        "            if book.first is not None:\n                free[book.first :] = False\n",
         "            pass\n",
         "An expert is admitted to an empty slot that a prompt writes over.",
     ),
@@ -202,7 +202,7 @@ _FAULTS = (
     _fault(
         "lent-row-is-a-candidate",
         "cache/cache",
-        " or any(ledger.exclusive and ledger.owns(row) for ledger in self.ledgers)",
+        " or any(book.exclusive and book.owns(row) for book in self.loan_books)",
         "",
         "An expert whose slot is lent becomes resident elsewhere, and is in two slots after the loan.",
     ),

@@ -154,10 +154,10 @@ _LENDING = (
     _fault(
         "lent-before-demotion",
         "loan/lending",
-        "            experts = self.cache.take(self.ledger, loan.first)\n            try:\n"
+        "            experts = self.cache.take(self.book, loan.first)\n            try:\n"
         "                given = self.cache.arena.shrink(loan.tail.boundary)\n",
         "            try:\n                given = self.cache.arena.shrink(loan.tail.boundary)\n"
-        "                experts = self.cache.take(self.ledger, loan.first)\n",
+        "                experts = self.cache.take(self.book, loan.first)\n",
         "Memory goes while rows still name it.",
         "loan/test_lending",
     ),
@@ -224,8 +224,8 @@ _LENDING = (
         "promoted-before-verified",
         "cache/cache",
         "            verified = verify(self.arena, self.slots, self.source, check, len(pairs), compared)\n"
-        "            self.promote(pairs, ledger)\n",
-        "            self.promote(pairs, ledger)\n"
+        "            self.promote(pairs, book)\n",
+        "            self.promote(pairs, book)\n"
         "            verified = verify(self.arena, self.slots, self.source, check, len(pairs), compared)\n",
         "Rows name their slots before these are verified.",
         "loan/test_lending",
@@ -250,16 +250,16 @@ _LENDING = (
     _fault(
         "loan-not-ended",
         "loan/lending",
-        "            self.verified = self.cache.give_back(self.ledger, check)\n            self.loan = None\n",
-        "            self.verified = self.cache.give_back(self.ledger, check)\n",
+        "            self.verified = self.cache.give_back(self.book, check)\n            self.loan = None\n",
+        "            self.verified = self.cache.give_back(self.book, check)\n",
         "RECLAIM leaves a loan without rows.",
         "loan/test_lines",
     ),
     _fault(
         "verified-of-the-last-time",
         "loan/lending",
-        "            self.verified = self.cache.give_back(self.ledger, check)\n",
-        "            self.cache.give_back(self.ledger, check)\n",
+        "            self.verified = self.cache.give_back(self.book, check)\n",
+        "            self.cache.give_back(self.book, check)\n",
         "RECLAIM reports what an earlier one has verified.",
         "loan/test_lending",
     ),
@@ -315,9 +315,9 @@ _LENDING = (
     ),
     _fault(
         "low-ram-lends",
-        "loan/lending",
-        "self.low_ram,\n",
-        "False,\n",
+        "loan/rejections",
+        'what the cache would give up",\n        lambda s: s.low_ram,\n',
+        'what the cache would give up",\n        lambda s: False,\n',
         "Memory is lent whose bytes nobody else holds.",
         "loan/test_lines",
     ),
@@ -378,7 +378,7 @@ _PROMPTS = (
     _fault(
         "short-prompt-borrows",
         "loan/phases",
-        "        if prompt.fresh < self.settings.repeat_tokens:\n",
+        "        if prompt.fresh < self.switches.repeat_tokens:\n",
         "        if prompt.fresh < 0:\n",
         "A short prompt releases what decoding needs.",
         "loan/test_phases",
@@ -386,7 +386,7 @@ _PROMPTS = (
     _fault(
         "loan-that-is-off",
         "loan/phases",
-        '        if not self.settings.elastic:\n            return "prompt loans are off"\n',
+        '        if not self.switches.elastic:\n            return "prompt loans are off"\n',
         "",
         "Loans that are switched off are taken.",
         "loan/test_phases",
@@ -409,15 +409,15 @@ _PROMPTS = (
     _fault(
         "restored-before-there-is-room",
         "loan/phases",
-        "                self.growth.shrink(self.tail)\n                self.resources.restore()\n",
-        "                self.resources.restore()\n                self.growth.shrink(self.tail)\n",
+        "                self.sizes.shrink(self.tail.book)\n                self.resources.restore()\n",
+        "                self.resources.restore()\n                self.sizes.shrink(self.tail.book)\n",
         "Resources are loaded while the cache still has their memory.",
         "loan/test_phases",
     ),
     _fault(
         "refill-compares-a-sample",
         "loan/phases",
-        "self.verified = self.tail.refill(self.settings.verify_all)",
+        "self.verified = self.tail.refill(self.switches.verify_all)",
         "self.verified = self.tail.refill()",
         "A wrong byte comes back from a prompt although every byte was to be compared.",
         "loan/test_phases",
@@ -500,8 +500,8 @@ _PROMPTS = (
     _fault(
         "refill-without-bytes",
         "loan/tail_loan",
-        "        return self.cache.give_back(self.ledger, pairs if verify_all else self.cache.sample(pairs))\n",
-        "        self.cache.promote(pairs, self.ledger)\n        self.ledger.first = None\n        return Verified(0, 0, 0)\n",
+        "        return self.cache.give_back(self.book, pairs if verify_all else self.cache.sample(pairs))\n",
+        "        self.cache.promote(pairs, self.book)\n        self.book.first = None\n        return Verified(0, 0, 0)\n",
         "Rows come back from a prompt without their bytes.",
         _SITUATIONS,
         _TRACES,
@@ -521,16 +521,16 @@ _PROMPTS = (
 _EVICTION = (
     _fault(
         "grown-slots-stay-empty",
-        "cache/resizing",
-        "        cache.install(home, home if self.verify_all else cache.sample(home), self.ledger)\n",
-        "        cache.promote(home, self.ledger)\n",
+        "cache/cache_resize",
+        "        cache.install(home, home if self.verify_all else cache.sample(home), self.book)\n",
+        "        cache.promote(home, self.book)\n",
         "Slots that come back are named without having been filled.",
         _SITUATIONS,
         _TRACES,
     ),
     _fault(
         "back-although-elsewhere",
-        "cache/resizing",
+        "cache/cache_resize",
         "if cache.residency.slot(row) == MISS and first[row] == slot]",
         "if first[row] == slot]",
         "An expert that is resident elsewhere comes back as well.",
@@ -539,7 +539,7 @@ _EVICTION = (
     ),
     _fault(
         "resized-under-a-loan",
-        "cache/resizing",
+        "cache/cache_resize",
         "        if other:\n",
         "        if other is None:\n",
         "A cache is made larger into memory that it has lent.",

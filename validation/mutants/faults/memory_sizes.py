@@ -15,15 +15,15 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "segment-unrounded",
         "arena/pieces",
-        "    return round_up(mib * MIB, granularity)\n",
-        "    return mib * MIB\n",
+        "    return round_up(mib * MiB, granularity)\n",
+        "    return mib * MiB\n",
         "A segment is no multiple of the granularity.",
     ),
     (
         "segment-floor",
         "arena/pieces",
-        "    return round_up(mib * MIB, granularity)\n",
-        "    return mib * MIB // granularity * granularity\n",
+        "    return round_up(mib * MiB, granularity)\n",
+        "    return mib * MiB // granularity * granularity\n",
         "A segment is smaller than was asked for.",
     ),
     (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
 from strata.memory.arena.arena import Arena, open_arena
-from strata.memory.arena.pieces import MIB
+from strata.memory.arena.pieces import MiB
 from strata.memory.cache.geometry import ExpertGeometry
 from strata.memory.cache.slots import uniform_slots
 from strata.memory.driver.driver import Code, DriverError
@@ -39,20 +39,20 @@ def holds(arena: Arena, pieces: int) -> bool:
 def test_96_slots_of_1_mib_in_pieces_of_8_mib() -> None:
     """Shrink to 30 MiB: 32 slots stay and 64 MiB come back; grow to 70 MiB: 64 slots; then to everything: 96."""
     driver = FakeDriver(FakeCard(1 << 30))
-    slots = uniform_slots(ExpertGeometry.uniform(1, 96, MIB), 96)
-    arena = open_arena(driver, slots.nbytes, 8 * MIB)
+    slots = uniform_slots(ExpertGeometry.uniform(1, 96, MiB), 96)
+    arena = open_arena(driver, slots.nbytes, 8 * MiB)
     before = driver.mem_info()[0]
-    arena.driver.fill(arena.base, 7, 30 * MIB)
+    arena.driver.fill(arena.base, 7, 30 * MiB)
     base = arena.base
-    assert arena.shrink(30 * MIB) == (64 * MIB, 64 * MIB)
-    assert (slots.within(arena.mapped_bytes), arena.mapped_bytes) == (32, 32 * MIB)
-    assert driver.mem_info()[0] - before == 64 * MIB
-    assert arena.grow(70 * MIB) == (64 * MIB, None)
+    assert arena.shrink(30 * MiB) == (64 * MiB, 64 * MiB)
+    assert (slots.within(arena.mapped_bytes), arena.mapped_bytes) == (32, 32 * MiB)
+    assert driver.mem_info()[0] - before == 64 * MiB
+    assert arena.grow(70 * MiB) == (64 * MiB, None)
     assert slots.within(arena.mapped_bytes) == 64
-    assert arena.grow(1 << 40) == (96 * MIB, None)
+    assert arena.grow(1 << 40) == (96 * MiB, None)
     assert slots.within(arena.mapped_bytes) == 96
     assert arena.base == base
-    assert set(driver.copy_out(base, 30 * MIB).tolist()) == {7}
+    assert set(driver.copy_out(base, 30 * MiB).tolist()) == {7}
     arena.close()
     assert_nothing_left(driver)
 
@@ -166,12 +166,12 @@ def test_a_failed_release_makes_a_zombie(after: bool) -> None:
     driver.plan.next("release", Fail(after=after))
     assert arena.shrink(PAGE) == (3 * PAGE, 2 * PAGE)
     assert arena.pieces == 1
-    assert [size for _, size in arena.zombies] == [PAGE]
+    assert [size for _, size in arena.unreleased_handles] == [PAGE]
     assert driver.card.used == (1 if after else 2) * PAGE
     assert arena.grow(4 * PAGE) == (4 * PAGE, None)
-    # A release that had its effect freed the number too: it is a new piece's now, and nobody's zombie.
-    assert arena.retry_zombies() == (0 if after else PAGE)
-    assert arena.zombies == []
+    # A release that had its effect freed the number too: it is a new piece's now, and an unreleased handle of nobody's.
+    assert arena.retry_unreleased() == (0 if after else PAGE)
+    assert arena.unreleased_handles == []
     assert set(driver.live_handles()) == set(arena.handles)
     arena.close()
 
@@ -181,8 +181,8 @@ def test_a_release_that_had_its_effect_is_known_by_the_answer() -> None:
     arena = open_arena(driver, 4 * PAGE, PAGE)
     driver.plan.next("release", Fail(after=True))
     arena.shrink(PAGE)
-    assert arena.retry_zombies() == PAGE
-    assert arena.zombies == []
+    assert arena.retry_unreleased() == PAGE
+    assert arena.unreleased_handles == []
     assert driver.misuse == []
 
 
@@ -192,11 +192,11 @@ def test_the_number_of_a_zombie_may_be_another_arenas_by_now() -> None:
     one = open_arena(driver, 4 * PAGE, PAGE)
     driver.plan.next("release", Fail(after=True), times=3)
     one.shrink(PAGE)
-    zombies = {handle for handle, _ in one.zombies}
+    unreleased = {handle for handle, _ in one.unreleased_handles}
     other = open_arena(driver, 2 * PAGE, PAGE)
-    assert set(other.handles) < zombies
-    assert {handle for handle, _ in one.zombies} == zombies - set(other.handles)
-    assert one.retry_zombies() == PAGE
+    assert set(other.handles) < unreleased
+    assert {handle for handle, _ in one.unreleased_handles} == unreleased - set(other.handles)
+    assert one.retry_unreleased() == PAGE
     assert set(driver.live_handles()) == {*one.handles, *other.handles}
     other.shrink(PAGE)
     other.grow(2 * PAGE)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
-from strata.memory.arena.pieces import MIB, cut, segment_bytes, tail
+from strata.memory.arena.pieces import MiB, cut, segment_bytes, tail
 from strata.memory.cache.geometry import ExpertGeometry
 from strata.memory.cache.slots import uniform_slots
 
@@ -32,7 +32,7 @@ def test_a_tail_is_the_fewest_last_pieces(sizes: list[int], nbytes: int) -> None
 
 def test_a_short_last_piece_is_padded_to_the_granularity() -> None:
     """A last piece of 5 MiB on a card whose granularity is 2 MiB has 6."""
-    assert cut(133 * MIB, 64 * MIB, 2 * MIB) == [64 * MIB, 64 * MIB, 6 * MIB]
+    assert cut(133 * MiB, 64 * MiB, 2 * MiB) == [64 * MiB, 64 * MiB, 6 * MiB]
 
 
 def test_the_rounding_of_a_loan_that_was_measured() -> None:
@@ -43,22 +43,22 @@ def test_the_rounding_of_a_loan_that_was_measured() -> None:
     """
     slots = uniform_slots(ExpertGeometry.uniform(48, 512, 2_024_960), 4292)
     assert 8.09 <= slots.nbytes / (1 << 30) < 8.10
-    sizes = cut(slots.nbytes, 64 * MIB, 2 * MIB)
-    assert sizes[-1] == 34 * MIB
-    lent = tail(sizes, 1400 * MIB)
+    sizes = cut(slots.nbytes, 64 * MiB, 2 * MiB)
+    assert sizes[-1] == 34 * MiB
+    lent = tail(sizes, 1400 * MiB)
     assert lent is not None
-    assert lent.nbytes == (22 * 64 + 34) * MIB == 1442 * MIB
+    assert lent.nbytes == (22 * 64 + 34) * MiB == 1442 * MiB
     first = slots.within(lent.boundary)
     assert len(slots) - first == 746
     assert slots.off[first] < lent.boundary < slots.off[first + 1]  # a slot that straddles the boundary is lent too
 
 
 def test_segments_have_at_least_64_mib() -> None:
-    assert segment_bytes(64, 2 * MIB) == 64 * MIB
-    assert segment_bytes(65, 2 * MIB) == 66 * MIB
+    assert segment_bytes(64, 2 * MiB) == 64 * MiB
+    assert segment_bytes(65, 2 * MiB) == 66 * MiB
     for mib in (63, 0, -1):
         with pytest.raises(StrataError, match=f"segment of {mib} MiB: expected at least 64"):
-            segment_bytes(mib, 2 * MIB)
+            segment_bytes(mib, 2 * MiB)
 
 
 @pytest.mark.parametrize(

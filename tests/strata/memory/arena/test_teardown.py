@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from strata.executors.base import StrataError
-from strata.memory.arena.teardown import Closing
+from strata.memory.arena.teardown import Teardown
 from strata.memory.driver.driver import Code, DriverError
 from strata.memory.driver.errors import Fatal
 
@@ -41,29 +41,29 @@ def answering(*codes: Code | None) -> tuple[Callable[[], None], list[int]]:
     ],
 )
 def test_a_call_is_made_until_its_effect_is_known(codes: list[Code | None], again: bool, fine: bool) -> None:
-    closing = Closing("arena")
+    teardown = Teardown("arena")
     call, made = answering(*codes)
-    closing.attempt(call, again)
+    teardown.attempt(call, again)
     assert len(made) == len(codes)
     if fine:
-        closing.end()
+        teardown.end()
     else:
         with pytest.raises(StrataError, match=f"^arena: closed, but .*{CALL}"):
-            closing.end()
+            teardown.end()
 
 
 def test_everything_that_is_left_is_told() -> None:
-    closing = Closing("window")
+    teardown = Teardown("window")
     for code in (Code.UNKNOWN, Code.OUT_OF_MEMORY):
-        closing.attempt(answering(code, code)[0])
+        teardown.attempt(answering(code, code)[0])
     with pytest.raises(StrataError) as told:
-        closing.end()
+        teardown.end()
     assert str(told.value).count(CALL) == 2
 
 
 def test_a_lost_context_ends_it_at_once() -> None:
     call, made = answering(Code.ILLEGAL_ADDRESS, None)
     with pytest.raises(Fatal, match="closing the arena") as told:
-        Closing("arena").attempt(call)
+        Teardown("arena").attempt(call)
     assert told.value.lost
     assert len(made) == 1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from strata.memory.arena.pieces import MIB
+from strata.memory.arena.pieces import MiB
 from strata.memory.cache.cache import ExpertCache
 from strata.memory.cache.geometry import ExpertGeometry
 from strata.memory.cache.invariants import violations
@@ -34,7 +34,7 @@ def slots(kind: str, count: int = 48) -> Slots:
     return sized_slots(GEOMETRY, PROFILE, count * GEOMETRY.max_blob)
 
 
-def fake(total: int = 512 * MIB, plan: FaultPlan | None = None) -> FakeDriver:
+def fake(total: int = 512 * MiB, plan: FaultPlan | None = None) -> FakeDriver:
     """A fake driver of small pages on a card of its own."""
     return FakeDriver(FakeCard(total), PAGE, plan=plan)
 

@@ -220,7 +220,7 @@ def test_the_hottest_miss_of_a_layer() -> None:
     assert tier.hottest_miss(1) == misses[0]
     tier.count([misses[2], misses[4]])
     assert tier.hottest_miss(1) == misses[2]
-    cache.ledger("x").add([(misses[2], 1)])
+    cache.loan_book("x").add([(misses[2], 1)])
     assert tier.hottest_miss(1) == misses[4]
     cache.source = patterned(GEOMETRY, absent=frozenset(misses))
     assert tier.hottest_miss(1) == MISS
@@ -266,8 +266,8 @@ def test_a_queued_window_reads_its_table(change: str) -> None:
     cache, driver = small_cache("uniform")
     tier, lending = AdaptiveTier(cache, Pace(every=1, swaps=4)), Lending(cache)
     if change == "admit":
-        cache.take(cache.ledger("empty", exclusive=False), len(cache.slots) - 1)
-        cache.ledgers[-1].drop([len(cache.slots) - 1])
+        cache.take(cache.loan_book("empty", exclusive=False), len(cache.slots) - 1)
+        cache.loan_books[-1].drop([len(cache.slots) - 1])
     if change == "land":
         hot(tier)
         assert tier.end_window()

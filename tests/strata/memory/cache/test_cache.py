@@ -133,27 +133,27 @@ def test_admission_takes_a_free_slot_and_never_evicts(kind: str) -> None:
 def test_the_order_of_taking_and_giving_back() -> None:
     cache, driver = small_cache()
     found = watch(driver, cache)
-    ledger = cache.ledger("prompt")
+    book = cache.loan_book("prompt")
     driver.log.clear()
-    taken = cache.take(ledger, 40)
-    assert taken == len(ledger) == len(cache.slots) - 40
+    taken = cache.take(book, 40)
+    assert taken == len(book) == len(cache.slots) - 40
     assert names(driver.log) == ["synchronize", "copy_in"]
-    assert all(cache.find(*GEOMETRY.expert(row)) == MISS and cache.owned(row) for row, _ in ledger)
+    assert all(cache.find(*GEOMETRY.expert(row)) == MISS and cache.owned(row) for row, _ in book)
     driver.fill(cache.base + int(cache.slots.off[40]), 0xEE, int(cache.slots.off[-1] - cache.slots.off[40]))
     assert_sound(cache, driver)
-    assert [cache.admit(row) for row, _ in ledger] == [MISS] * taken
+    assert [cache.admit(row) for row, _ in book] == [MISS] * taken
     driver.log.clear()
-    verified = cache.give_back(ledger)
+    verified = cache.give_back(book)
     assert names(driver.log) == ["synchronize", "copy_in", "wait_stream", "compare_all", "copy_in"]
     assert verified == (taken, taken, sum(SOURCE.blob(row).size for row, _ in cache.residency.resident(40)))
-    assert len(ledger) == 0
+    assert len(book) == 0
     assert_sound(cache, driver)
     assert found == []
 
 
 def test_giving_one_loan_back_does_not_touch_the_others() -> None:
     cache, driver = small_cache()
-    mine, yours = cache.ledger("mine"), cache.ledger("yours")
+    mine, yours = cache.loan_book("mine"), cache.loan_book("yours")
     cache.take(mine, 45)
     cache.take(yours, 30, 45)
     driver.fill(cache.base + int(cache.slots.off[30]), 0xEE, 1000)
@@ -179,7 +179,7 @@ def test_slots_that_are_named_unmapped_or_too_small_are_not_written() -> None:
     cache.residency.demote(row)
     with pytest.raises(StrataError, match=f"slot {slot} of {cache.slots.size(slot)} bytes does not take expert"):
         cache.write([(missing, slot)])
-    cache.take(cache.ledger("x"), 40)
+    cache.take(cache.loan_book("x"), 40)
     cache.arena.shrink(int(cache.slots.off[41]))
     with pytest.raises(StrataError, match="that are mapped"):
         cache.write([(PROFILE[-1], len(cache.slots) - 1)])
@@ -198,16 +198,16 @@ def test_a_window_does_not_begin_on_an_old_table() -> None:
 @pytest.mark.parametrize("call", ["copy_in", "wait_stream", "compare_all"])
 def test_a_failure_while_giving_back_is_fatal_and_no_row_lies(call: str) -> None:
     cache, driver = small_cache()
-    ledger = cache.ledger("prompt")
-    cache.take(ledger, 40)
+    book = cache.loan_book("prompt")
+    cache.take(book, 40)
     driver.fill(cache.base + int(cache.slots.off[40]), 0xEE, 1000)
-    rows = [row for row, _ in ledger]
+    rows = [row for row, _ in book]
     driver.plan.next(call, Fail(Code.UNKNOWN))
     with pytest.raises(Fatal):
-        cache.give_back(ledger)
+        cache.give_back(book)
     assert all(cache.residency.slot(row) == MISS for row in rows)
     assert_sound(cache, driver)
-    for attempt in (lambda: cache.give_back(ledger), cache.begin_window, lambda: cache.admit(rows[0])):
+    for attempt in (lambda: cache.give_back(book), cache.begin_window, lambda: cache.admit(rows[0])):
         with pytest.raises(Fatal, match="the cache has ended"):
             attempt()
     cache.close()
@@ -216,12 +216,12 @@ def test_a_failure_while_giving_back_is_fatal_and_no_row_lies(call: str) -> None
 
 def test_a_failed_upload_after_a_promotion_takes_the_promotion_back() -> None:
     cache, driver = small_cache()
-    ledger = cache.ledger("prompt")
-    cache.take(ledger, 40)
-    rows = [row for row, _ in ledger]
+    book = cache.loan_book("prompt")
+    cache.take(book, 40)
+    rows = [row for row, _ in book]
     driver.plan.when(lambda call: call.name == "copy_in" and call.args[0] == cache.residency.address, Fail())
     with pytest.raises(Fatal, match="upload of the residency table"):
-        cache.give_back(ledger)
+        cache.give_back(book)
     assert all(cache.residency.slot(row) == MISS for row in rows)
     assert_sound(cache, driver)
 
@@ -231,7 +231,7 @@ def test_after_a_lost_context_closing_calls_nothing() -> None:
     cache, driver = small_cache()
     driver.plan.next("copy_in", Fail(Code.ILLEGAL_ADDRESS))
     with pytest.raises(Fatal) as caught:
-        cache.take(cache.ledger("x"), 40)
+        cache.take(cache.loan_book("x"), 40)
     assert caught.value.lost
     assert caught.value.status == 1
     driver.log.clear()

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
+from strata.memory.arena.pieces import GiB, MiB
 from strata.memory.cache.cache_size import (
     CORRECTIONS,
     LEAST_RESERVE_MIB,
@@ -19,7 +20,6 @@ from strata.memory.cache.cache_size import (
     next_opening,
     sized_slots,
 )
-from strata.memory.plan.shapes import GiB, MiB
 
 BLOBS = st.integers(1 * MiB, 3 * MiB)
 

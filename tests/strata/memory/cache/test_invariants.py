@@ -54,7 +54,7 @@ def device_only(cache: ExpertCache, driver: FakeDriver) -> None:
 
 def absent(cache: ExpertCache, driver: FakeDriver) -> None:
     source = patterned(GEOMETRY, absent=frozenset((PROFILE[41],)))
-    cache.take(cache.ledger("x"), 40)
+    cache.take(cache.loan_book("x"), 40)
     cache.source = source
 
 
@@ -80,7 +80,7 @@ LIES: list[tuple[str, Lie]] = [
     ("I6", moved),
     ("I6", recut),
     ("I7", lambda cache, driver: cache.pending.update({2: PROFILE[2]})),
-    ("I7", lambda cache, driver: cache.ledger("x").add([(PROFILE[2], 2)])),
+    ("I7", lambda cache, driver: cache.loan_book("x").add([(PROFILE[2], 2)])),
 ]
 
 
@@ -104,5 +104,5 @@ def test_after_a_fatal_end_the_devices_table_is_not_asked() -> None:
     cache, driver = small_cache()
     driver.plan.next("copy_in", Fail(after=False))
     with pytest.raises(Fatal):
-        cache.take(cache.ledger("x"), 40)
+        cache.take(cache.loan_book("x"), 40)
     assert violations(cache, read=peek(driver)) == []

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.memory.cache.geometry import ExpertGeometry
-from strata.memory.cache.mistaken import mistaken_for
 from strata.memory.cache.pattern import patterned
+from strata.memory.cache.verification import identify_slot
 
 GEOMETRY = ExpertGeometry(2, 4, (1000, 1503))
 SOURCE = patterned(GEOMETRY, absent=frozenset({2}))
@@ -23,14 +23,14 @@ def test_another_expert_is_named(row: int, other: int) -> None:
     held = SOURCE.blob(row).copy()
     both = min(blob.size, held.size)
     held[:both] = blob[:both]
-    assert mistaken_for(SOURCE, row, held, 0) == GEOMETRY.expert(other)
+    assert identify_slot(SOURCE, row, held, 0) == GEOMETRY.expert(other)
 
 
 @given(row=st.sampled_from([0, 1, 3, 4, 7]), at=st.integers(0, 999), flip=st.integers(1, 255))
 def test_one_wrong_byte_is_nobodys(row: int, at: int, flip: int) -> None:
     held = SOURCE.blob(row).copy()
     held[at] ^= flip
-    assert mistaken_for(SOURCE, row, held, at) is None
+    assert identify_slot(SOURCE, row, held, at) is None
 
 
 @given(at=st.integers(0, 999))
@@ -39,4 +39,4 @@ def test_bytes_that_agree_near_the_wrong_one_alone_are_nobodys(at: int) -> None:
     held[at:] = SOURCE.blob(1)[at:]
     held[:at] = 0
     expected = (0, 1) if at == 0 else None
-    assert mistaken_for(SOURCE, 0, held, at) == expected
+    assert identify_slot(SOURCE, 0, held, at) == expected

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strata.memory.cache.cache_size import KEEP_SLOTS
 from strata.memory.driver.errors import Refused
 from strata.memory.loan.chunks import (
-    KEEP_SLOTS,
     LISTED,
     OWN_MARGIN,
     OWN_STEPS,

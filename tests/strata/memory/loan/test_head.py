@@ -109,7 +109,7 @@ def test_a_request_takes_no_more_pieces_than_it_needs() -> None:
     for made, workspace in ((few, small), (many, large)):
         need = bytes_needed(workspace.chunk, workspace.ring, TinyShape())
         assert workspace.nbytes - PIECE < need
-        assert len(made.alias.ledger) == len(made.cache.slots) - made.cache.usable_slots()
+        assert len(made.alias.book) == len(made.cache.slots) - made.cache.usable_slots()
 
 
 @pytest.mark.parametrize(("fresh", "lent"), [(1, False), (1023, False), (1024, True)])
@@ -257,7 +257,7 @@ def test_one_owner_of_the_tail() -> None:
     with pytest.raises(Refused, match="the loan 'head alias' is still out"):
         lending.lend(1)
     made.alias.leave()
-    made.cache.take(lending.ledger, len(made.cache.slots) - 1)
+    made.cache.take(lending.book, len(made.cache.slots) - 1)
     made.alias.enter(5000)
     assert made.alias.note == "the loan 'LEND' is out"
     made.alias.leave()
@@ -317,7 +317,7 @@ def test_what_comes_back_is_compared(verify_all: bool, fresh: int) -> None:
     """A wrong byte in any slot is fatal when all are compared; else in those of the sample, as is said. Both plans."""
     counted = alias_engine(verify_all=verify_all)
     counted.alias.enter(fresh)
-    pairs = list(counted.alias.ledger if fresh == 5000 else counted.alias.tail.ledger)
+    pairs = list(counted.alias.book if fresh == 5000 else counted.alias.tail.book)
     sample = counted.cache.sample(pairs)
     counted.alias.leave()
     compared = pairs if verify_all else sample

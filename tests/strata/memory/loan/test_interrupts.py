@@ -12,8 +12,8 @@ import pytest
 
 from strata.memory.cache.adaptive import AdaptiveTier, Pace
 from strata.memory.cache.cache import ExpertCache
+from strata.memory.cache.cache_resize import Resizing
 from strata.memory.cache.residency import MISS
-from strata.memory.cache.resizing import Resizing
 from strata.memory.driver.errors import Fatal
 from strata.memory.driver.fake import FakeDriver
 from strata.memory.driver.fault_plan import Interrupt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from strata.memory.arena.pieces import MIB
+from strata.memory.arena.pieces import MiB
 from strata.memory.cache.adaptive import AdaptiveTier, Pace
 from strata.memory.cache.cache import ExpertCache
 from strata.memory.cache.residency import MISS
@@ -56,7 +56,7 @@ def test_reclaim_maps_fills_waits_verifies_then_promotes_and_uploads(kind: str, 
     one, driver = lending(kind, verify_all)
     lies = watch(driver, one.cache)
     one.lend(2)
-    lent = list(one.ledger)
+    lent = list(one.book)
     driver.log.clear()
     one.reclaim()
     order = names([call for call in driver.log if call.name not in ("create", "map", "set_access")])
@@ -78,7 +78,7 @@ def test_reclaim_maps_fills_waits_verifies_then_promotes_and_uploads(kind: str, 
 def test_the_sample_has_the_slots_at_every_boundary_of_the_loan_and_not_of_what_stayed() -> None:
     one, driver = lending()
     one.lend(2)
-    lent = list(one.ledger)
+    lent = list(one.book)
     boundaries = one.cache.boundaries(one.loan.tail.first if one.loan else 0)
     slots = one.cache.slots
     expected = {lent[0][1], lent[-1][1]} | {slots.at(b) for b in boundaries} | {slots.at(b - 1) for b in boundaries}
@@ -115,7 +115,7 @@ def test_a_slot_that_straddles_the_boundary_of_the_loan_is_lent_and_right_afterw
     assert one.loan is not None
     slots, boundary = one.cache.slots, one.loan.tail.boundary
     assert slots.off[one.loan.first] < boundary < slots.off[one.loan.first + 1]
-    row = next(row for row, slot in one.ledger if slot == one.loan.first)
+    row = next(row for row, slot in one.book if slot == one.loan.first)
     assert one.cache.residency.slot(row) == MISS
     one.reclaim()
     assert one.cache.residency.slot(row) == slots.at(boundary)
@@ -129,7 +129,7 @@ def test_a_refill_that_drops_the_offset_inside_a_slot_is_found(verify_all: bool)
     one.lend(1)
     assert one.loan is not None
     slot, cut = one.loan.first, one.loan.tail.boundary - int(one.cache.slots.off[one.loan.first])
-    row = next(row for row, there in one.ledger if there == slot)
+    row = next(row for row, there in one.book if there == slot)
     copy = driver.copy_in
 
     def wrong(va: int, host: np.ndarray, stream: int | None = None) -> None:
@@ -148,7 +148,7 @@ def test_a_refill_that_drops_the_offset_inside_a_slot_is_found(verify_all: bool)
 def test_two_experts_filled_into_each_others_slots_are_found_by_verifying_all() -> None:
     one, driver = lending("uniform", verify_all=True)
     one.lend(1)
-    (_, a), (_, b) = list(one.ledger)[4:6]
+    (_, a), (_, b) = list(one.book)[4:6]
     base, off, copy = one.cache.base, one.cache.slots.off, driver.copy_in
     swapped = {base + int(off[a]): base + int(off[b]), base + int(off[b]): base + int(off[a])}
     driver.copy_in = lambda va, host, stream=None: copy(swapped.get(va, va), host, stream)  # type: ignore[method-assign]
@@ -162,7 +162,7 @@ def test_two_experts_filled_into_each_others_slots_are_found_by_verifying_all() 
 def test_one_flipped_byte_is_named_by_verifying_all(which: int, offset: int) -> None:
     one, driver = lending(verify_all=True)
     one.lend(1)
-    row, slot = list(one.ledger)[which]
+    row, slot = list(one.book)[which]
     blob = SOURCE.blob(row)
     offset %= blob.size
     there = one.cache.base + int(one.cache.slots.off[slot])
@@ -172,7 +172,7 @@ def test_one_flipped_byte_is_named_by_verifying_all(which: int, offset: int) -> 
     found = caught.value
     assert (found.expert, found.slot, found.offset) == (GEOMETRY.expert(row), slot, offset)
     assert (found.expected, found.got) == (int(blob[offset]), int(blob[offset]) ^ 0x80)
-    assert all(one.cache.residency.slot(row) == MISS for row, _ in one.ledger)
+    assert all(one.cache.residency.slot(row) == MISS for row, _ in one.book)
     assert_sound(one.cache, driver)
 
 
@@ -212,7 +212,7 @@ def test_an_undo_that_fails_is_fatal() -> None:
     driver.plan.next("create", Fail(Code.OUT_OF_MEMORY))
     with pytest.raises(Fatal, match=r"LEND: unmap.*undoing it failed too: create: OUT_OF_MEMORY"):
         one.lend(1)
-    assert all(one.cache.residency.slot(row) == MISS for row, _ in one.ledger)
+    assert all(one.cache.residency.slot(row) == MISS for row, _ in one.book)
     assert_sound(one.cache, driver)
 
 
@@ -229,18 +229,22 @@ def test_lend_is_fatal_when_the_table_or_the_card_is_unknown(call: str) -> None:
 
 @pytest.mark.parametrize("after", [False, True])
 def test_lent_says_what_was_really_given_back(after: bool) -> None:
-    """A zombie keeps its memory: a borrower that trusted the figure would begin too early."""
+    """A handle whose release failed keeps its memory: a borrower that trusted the figure would begin too early."""
     one, driver = lending("uniform")
     free = driver.mem_info()[0]
     driver.plan.next("release", Fail(after=after), times=4)
     lent = one.lend(2)
-    assert len(one.cache.arena.zombies) == 4
-    given = one.cache.arena.reserved - one.cache.arena.mapped_bytes - sum(size for _, size in one.cache.arena.zombies)
-    assert lent.mib == given // MIB
+    assert len(one.cache.arena.unreleased_handles) == 4
+    given = (
+        one.cache.arena.reserved
+        - one.cache.arena.mapped_bytes
+        - sum(size for _, size in one.cache.arena.unreleased_handles)
+    )
+    assert lent.mib == given // MiB
     if not after:
-        assert lent.mib == (driver.mem_info()[0] - free) // MIB
+        assert lent.mib == (driver.mem_info()[0] - free) // MiB
     one.reclaim()
-    assert one.cache.arena.zombies == []
+    assert one.cache.arena.unreleased_handles == []
     assert_sound(one.cache, driver)
     one.cache.close()
     assert_nothing_left(driver)
@@ -258,7 +262,7 @@ def test_reclaim_can_be_tried_again_when_a_piece_is_refused(call: str, occurrenc
     with pytest.raises(Refused, match=f"RECLAIM: {call}: OUT_OF_MEMORY.*the loan stays out, try again"):
         one.reclaim()
     assert one.loan == loan
-    assert all(one.cache.residency.slot(row) == MISS for row, _ in one.ledger)
+    assert all(one.cache.residency.slot(row) == MISS for row, _ in one.book)
     assert_sound(one.cache, driver)
     mapped = one.cache.arena.pieces
     driver.log.clear()
@@ -277,8 +281,8 @@ def test_the_memory_that_is_needed_is_what_is_still_unmapped() -> None:
     with pytest.raises(Refused):
         one.reclaim()
     need = one.cache.arena.reserved - one.cache.arena.mapped_bytes
-    assert need < MIB
-    driver.card.take("borrower", driver.card.reported_free - need - 128 * MIB)
+    assert need < MiB
+    driver.card.take("borrower", driver.card.reported_free - need - 128 * MiB)
     one.reclaim()
     assert_sound(one.cache, driver)
 
@@ -300,7 +304,7 @@ def test_reclaim_is_fatal_when_bytes_are_unknown(call: str) -> None:
     driver.plan.next(call, Fail())
     with pytest.raises(Fatal):
         one.reclaim()
-    assert all(one.cache.residency.slot(row) == MISS for row, _ in one.ledger)
+    assert all(one.cache.residency.slot(row) == MISS for row, _ in one.book)
     assert_sound(one.cache, driver)
 
 
@@ -346,7 +350,7 @@ def test_a_swap_on_its_way_lands_before_its_slot_is_lent() -> None:
     assert tier.end_window() == [(incoming, victim)]
     one.lend(1)
     assert not tier.pending
-    assert one.ledger.owns(incoming)  # its slot was in the tail
+    assert one.book.owns(incoming)  # its slot was in the tail
     assert not driver.lost  # an unmap below a copy on its way would lose the context
     one.reclaim()
     assert cache.residency.slot(incoming) != MISS
@@ -357,7 +361,7 @@ def test_a_lent_row_is_never_made_resident_elsewhere() -> None:
     one, driver = lending("uniform")
     tier = AdaptiveTier(one.cache, Pace(every=1))
     one.lend(2)
-    lent = [row for row, _ in one.ledger]
+    lent = [row for row, _ in one.book]
     tier.count([row for row in lent for _ in range(50)])
     for _ in range(3):
         tier.end_window()
@@ -388,7 +392,7 @@ def test_a_refused_reclaim_keeps_nothing_so_that_the_answer_of_lend_stays_true(c
     before = driver.card.reported_free
     lent = one.lend(1)
     free = driver.card.reported_free
-    assert free - before >= lent.mib * MIB
+    assert free - before >= lent.mib * MiB
     driver.plan.nth(call, driver.plan._seen[call] + piece, Fail(Code.OUT_OF_MEMORY))
     with pytest.raises(Refused, match="OUT_OF_MEMORY"):
         one.reclaim()
@@ -413,8 +417,8 @@ def test_pieces_that_a_refused_reclaim_cannot_give_again_are_no_part_of_an_answe
     driver.plan.next("release", Fail(), times=2)
     kept = one.lend(1)
     assert kept._replace(mib=lent.mib) == lent
-    assert kept.mib * MIB <= one.cache.arena.reserved - one.cache.arena.mapped_bytes - sum(
-        size for _, size in one.cache.arena.zombies
+    assert kept.mib * MiB <= one.cache.arena.reserved - one.cache.arena.mapped_bytes - sum(
+        size for _, size in one.cache.arena.unreleased_handles
     )
     assert one.reclaim() == (kept.mib, lent.experts, 0)
     assert_sound(one.cache, driver)

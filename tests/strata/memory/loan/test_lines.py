@@ -6,14 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from strata.memory.arena.pieces import MIB
+from strata.memory.arena.pieces import MiB
 from strata.memory.cache.opening import open_cache
 from strata.memory.cache.pattern import patterned
 from strata.memory.driver.driver import Code
 from strata.memory.driver.fake import FakeDriver
 from strata.memory.driver.fault_plan import Corrupt, Fail, Report
-from strata.memory.loan.lending import SPARE_BYTES, Lending, Setting
+from strata.memory.loan.lending import SPARE_BYTES, Lending
 from strata.memory.loan.lines import LendingLines
+from strata.memory.loan.rejections import EngineSetup
 from tests.strata.memory.cache.caches import (
     GEOMETRY,
     PIECE,
@@ -56,7 +57,7 @@ def test_the_replies_of_a_loan() -> None:
     first = cache.slots.within(cache.arena.starts[-5])
     experts = len(cache.slots) - first
     assert lines.handle("LEND 1\n") == f"LENT 1 {experts} 512"
-    assert driver.mem_info()[0] - free == 4 * PIECE + cache.arena.sizes[-1] > MIB
+    assert driver.mem_info()[0] - free == 4 * PIECE + cache.arena.sizes[-1] > MiB
     assert_sound(cache, driver)
     for again in ("LEND 1", "LEND 2", "LEND 0", "LEND x", "LEND"):
         assert lines.handle(again) == f"LENT 1 {experts} 512"  # the caller compares the figure with what it wanted
@@ -82,7 +83,7 @@ def test_the_whole_cache_is_not_lent(size: int) -> None:
     lines, lending, driver = protocol()
     driver.log.clear()
     arena = lending.cache.arena
-    mapped, most = arena.mapped_bytes // MIB, (arena.mapped_bytes - PIECE) // MIB
+    mapped, most = arena.mapped_bytes // MiB, (arena.mapped_bytes - PIECE) // MiB
     expected = f"ERR LEND: {size} MiB, expected at most {most}, so that a slot stays of the cache's {mapped} MiB"
     assert lines.handle(f"LEND {size}") == expected
     assert driver.log == []
@@ -110,17 +111,17 @@ def test_other_lines_are_refused_in_one_line_of_ascii(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "reason"),
+    ("setup", "reason"),
     [
-        (Setting(low_ram=True), "low-RAM exchange mode: host memory does not hold what the cache would give up"),
-        (Setting(layer_split=True), "layers are split over several cards"),
-        (Setting(helper_caches=True), "helper caches on other cards"),
-        (Setting(peer_device=True), "a peer device serves experts"),
-        (Setting(batch=True), "batch mode"),
+        (EngineSetup(low_ram=True), "low-RAM exchange mode: host memory does not hold what the cache would give up"),
+        (EngineSetup(layer_split=True), "layers are split over several cards"),
+        (EngineSetup(helper_caches=True), "helper caches on other cards"),
+        (EngineSetup(peer_device=True), "a peer device serves experts"),
+        (EngineSetup(batch=True), "batch mode"),
     ],
 )
-def test_an_engine_that_cannot_lend_says_why(setting: Setting, reason: str) -> None:
-    lines, _, driver = protocol(setting=setting)
+def test_an_engine_that_cannot_lend_says_why(setup: EngineSetup, reason: str) -> None:
+    lines, _, driver = protocol(setup=setup)
     driver.log.clear()
     assert lines.info() == "lendable=0"
     for line in ("LEND 1", "RECLAIM"):
@@ -159,7 +160,7 @@ def test_an_expert_that_is_nowhere_else_is_not_given_up() -> None:
 
 def test_while_a_prompts_loan_is_out_nothing_is_lent_or_taken_back() -> None:
     lines, lending, driver = protocol()
-    prompt = lending.cache.ledger("prompt")
+    prompt = lending.cache.loan_book("prompt")
     lending.cache.take(prompt, 50)
     assert lines.handle("LEND 1") == "ERR LEND: the loan 'prompt' is still out"
     lending.cache.give_back(prompt)
@@ -177,8 +178,8 @@ def test_reclaim_waits_for_a_borrower_that_is_slow_to_leave() -> None:
     card, arena = driver.card, lending.cache.arena
     need = arena.reserved - arena.mapped_bytes
     card.take("borrower", card.reported_free)
-    for left in (0, SPARE_BYTES // MIB):  # all of it, then all but the loan itself
-        card.tenants["borrower"] -= left * MIB
+    for left in (0, SPARE_BYTES // MiB):  # all of it, then all but the loan itself
+        card.tenants["borrower"] -= left * MiB
         reply = lines.handle("RECLAIM")
         assert reply == (
             f"ERR RECLAIM: {left} MiB are free, expected 2 + 128: the borrower is still there; the loan stays out"
@@ -210,7 +211,7 @@ def test_a_free_figure_of_0_means_later() -> None:
 def test_a_fatal_end_answers_err_and_names_a_status() -> None:
     lines, lending, driver = protocol(verify_all=True)
     lines.handle("LEND 1")
-    row, slot = list(lending.ledger)[2]
+    row, slot = list(lending.book)[2]
     driver.plan.nth("copy_in", 1 + sum(call.name == "copy_in" for call in driver.log) + 2, Corrupt(1234, 0x10))
     expected = int(SOURCE.blob(row)[1234])
     reply = lines.handle("RECLAIM")
@@ -230,7 +231,7 @@ def test_the_switch_asks_for_every_byte(value: str | None, every: bool, monkeypa
         monkeypatch.setenv("STRATA_VERIFY_RECLAIM", value)
     lines, lending, _ = protocol()
     lines.handle("LEND 1")
-    lent = list(lending.ledger)
+    lent = list(lending.book)
     lines.handle("RECLAIM")
     verified = lending.verified
     assert verified.of == len(lent)
@@ -242,10 +243,10 @@ def test_under_wddm_a_reclaim_does_not_page() -> None:
     """Memory beyond the card can be created there and is paged; so what is not free is not asked for."""
     cache, driver = small_cache()
     driver.card.wddm = True
-    driver.card.optimism = 700 * MIB
+    driver.card.optimism = 700 * MiB
     lines = LendingLines(Lending(cache))
     lines.handle("LEND 1")
-    driver.card.take("borrower", driver.card.reported_free - 100 * MIB)
+    driver.card.take("borrower", driver.card.reported_free - 100 * MiB)
     assert lines.handle("RECLAIM").startswith("ERR RECLAIM: 100 MiB are free")
     driver.card.leave("borrower")
     assert lines.handle("RECLAIM").startswith("RECLAIMED 1 ")

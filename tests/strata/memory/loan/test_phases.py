@@ -18,9 +18,9 @@ from strata.memory.driver.driver import Code, DriverError
 from strata.memory.driver.errors import Fatal, Refused
 from strata.memory.driver.fault_plan import Call, Corrupt, Fail, FaultPlan, Interrupt, Report
 from strata.memory.loan.lending import Lending
-from strata.memory.loan.loan_switches import LoanSettings
+from strata.memory.loan.loan_switches import LoanSwitches
 from strata.memory.loan.phases import FOLLOWS, Phase, Prompt, PromptLoan
-from strata.memory.loan.request_state import RequestState, Sampling
+from strata.memory.loan.request import RequestState, Sampling
 from strata.memory.loan.workspace_layout import Workspace
 from tests.strata.memory.loan.tiny_engine import (
     ALL_ON,
@@ -62,9 +62,9 @@ def assert_ready(made: Engine) -> None:
     for name in ("H", "X"):
         resource = made.loan.resources[name]
         assert np.array_equal(peek(made.driver, resource.address, SIZES[name]), content(name))  # type: ignore[attr-defined]
-    assert len(made.loan.tail.ledger) == 0
+    assert len(made.loan.tail.book) == 0
     assert made.cache.residency.resident() == [
-        (row, slot) for slot, row in enumerate(made.profile[: made.loan.growth.decode_slots])
+        (row, slot) for slot, row in enumerate(made.profile[: made.loan.sizes.decode_slots])
     ]
 
 
@@ -141,7 +141,7 @@ def test_swaps_have_landed_before_anything_is_released() -> None:
 
 def test_the_cache_grows_no_further_than_the_reserve() -> None:
     """Only the verifier is lent: its memory is less than a piece, so the cache stays as large as it is."""
-    made = engine(LoanSettings(elastic=True, repeat=True), cold=False)
+    made = engine(LoanSwitches(elastic=True, repeat=True), cold=False)
     made.loan.begin(Prompt(5000))
     assert made.cache.arena.mapped_bytes == DECODE_PIECES * PIECE
     assert made.driver.mem_info()[0] >= RESERVE
@@ -195,8 +195,8 @@ def test_the_first_prompt_ignores_the_threshold() -> None:
     assert_ready(made)
 
 
-@pytest.mark.parametrize("off", [LoanSettings(), replace(ALL_ON, repeat=False), replace(ALL_ON, elastic=False)])
-def test_without_the_switch_no_later_prompt_borrows(off: LoanSettings) -> None:
+@pytest.mark.parametrize("off", [LoanSwitches(), replace(ALL_ON, repeat=False), replace(ALL_ON, elastic=False)])
+def test_without_the_switch_no_later_prompt_borrows(off: LoanSwitches) -> None:
     made = engine(off, cold=False)
     assert not made.loan.read(Prompt(5000), made.run).loan
     assert made.loan.visited == SMALL
@@ -206,13 +206,13 @@ def test_without_the_switch_no_later_prompt_borrows(off: LoanSettings) -> None:
 @pytest.mark.parametrize(
     ("chosen", "gone"),
     [
-        (LoanSettings(elastic=True, repeat=True), "GV"),
-        (LoanSettings(elastic=True, repeat=True, mtp=True), "GVDX"),
-        (LoanSettings(elastic=True, repeat=True, head=True), "GVDH"),
+        (LoanSwitches(elastic=True, repeat=True), "GV"),
+        (LoanSwitches(elastic=True, repeat=True, mtp=True), "GVDX"),
+        (LoanSwitches(elastic=True, repeat=True, head=True), "GVDH"),
         (ALL_ON, "GVDXH"),
     ],
 )
-def test_what_is_lent_takes_its_dependents_along(chosen: LoanSettings, gone: str) -> None:
+def test_what_is_lent_takes_its_dependents_along(chosen: LoanSwitches, gone: str) -> None:
     made = engine(chosen, cold=False)
     made.loan.begin(Prompt(5000))
     assert set(made.loan.resources.absent) == set(gone)
@@ -365,7 +365,7 @@ def test_the_start_s_chunk_is_kept_when_asked() -> None:
 def test_answers_do_not_depend_on_the_loan(state: RequestState) -> None:
     """Greedy, and sampled with a seed and penalties: the same tokens with no loan, a first one, and a repeated one."""
     answers = []
-    for made, prompts in ((engine(LoanSettings(), cold=False), 1), (engine(), 1), (engine(cold=False), 2)):
+    for made, prompts in ((engine(LoanSwitches(), cold=False), 1), (engine(), 1), (engine(cold=False), 2)):
         for _ in range(prompts):
             made.loan.read(Prompt(5000, state=state), made.run)
         answers.append(made.generate(40))
@@ -410,8 +410,8 @@ def test_what_comes_back_is_compared(verify_all: bool, cold: bool) -> None:
     """A wrong byte in any slot ends the engine when all are compared; else in those of the sample, as is said."""
     counted = engine(replace(ALL_ON, verify_all=verify_all), cold=cold)
     counted.loan.begin(Prompt(5000))
-    decode = counted.loan.growth.decode_slots
-    pairs = [pair for pair in counted.loan.tail.ledger if pair[1] < decode]
+    decode = counted.loan.sizes.decode_slots
+    pairs = [pair for pair in counted.loan.tail.book if pair[1] < decode]
     assert len(pairs) > 10
     sample = counted.cache.sample(pairs)
     counted.loan.end()
@@ -457,7 +457,7 @@ def test_an_engine_that_has_lent_cannot_begin_cold() -> None:
     made = engine()
     made.loan._cold.first = None
     made.lend_last_piece()
-    parts = (made.loan.resources, made.loan.growth, made.loan.tail, made.loan.path, made.verifier)
+    parts = (made.loan.resources, made.loan.sizes, made.loan.tail, made.loan.path, made.verifier)
     with pytest.raises(StrataError, match="the loan 'LEND' is out, expected none of a cold engine"):
         PromptLoan(*parts, ALL_ON, 4096)
 

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
+from strata.memory.arena.pieces import GiB, MiB
 from strata.memory.loan.prompt_plan import PromptPlan, prompt_plan
 from strata.memory.loan.workspace_layout import GRID, bytes_needed
-from strata.memory.plan.shapes import GiB, MiB, ModelShape
+from strata.memory.plan.shapes import ModelShape
 
 #: Blobs of 1.7 MiB, as in the published plans.
 REFERENCE = ModelShape(gate_up="iq3_xxs", down="q2_0")

@@ -74,7 +74,7 @@ def test_lend_and_refill(kind: str) -> None:
 def test_every_slot_is_compared_when_asked() -> None:
     tail, cache, driver = loan()
     tail.lend(900_000, 5)
-    slot = list(tail.ledger)[3][1]
+    slot = list(tail.book)[3][1]
     driver.plan.when(
         lambda call: call.name == "copy_in" and call.args[0] == cache.base + int(cache.slots.off[slot]), Corrupt(17, 2)
     )
@@ -165,7 +165,7 @@ def test_another_region_hands_the_first_one_back() -> None:
     large = tail.lend(900_000, 5)
     small = tail.lend(200_000, 5)
     assert small.first > large.first
-    assert all(slot >= small.first for _, slot in tail.ledger)
+    assert all(slot >= small.first for _, slot in tail.book)
     assert cache.residency.row(large.first) != MISS
     assert unsound(cache, driver) == []
 
@@ -174,11 +174,11 @@ def test_a_loan_that_is_out_marks_its_whole_range_again() -> None:
     """Somebody else has returned a row meanwhile: `it is lent already` would leave it resident below the prompt."""
     tail, cache, driver = loan()
     region = tail.lend(500_000, 5)
-    row, slot = list(tail.ledger)[2]
-    tail.ledger.remove([row])
+    row, slot = list(tail.book)[2]
+    tail.book.remove([row])
     cache.install([(row, slot)])
     assert tail.lend(500_000, 5) == region
-    assert tail.ledger.owns(row)
+    assert tail.book.owns(row)
     driver.fill(region.address, 0x5A, region.nbytes)
     assert unsound(cache, driver) == []
 
@@ -191,7 +191,7 @@ def test_what_the_host_does_not_hold_is_not_lent() -> None:
     with pytest.raises(Refused, match="host memory does not hold 1 experts, the first is"):
         tail.lend(500_000, 5)
     assert not tail.out
-    assert len(tail.ledger) == 0
+    assert len(tail.book) == 0
     assert cache.residency.resident()[-1][0] == row
     assert not driver.lost
 
@@ -202,9 +202,9 @@ def test_one_participant_s_refill_is_not_the_other_s() -> None:
     one, other = TailLoan(cache, "one"), TailLoan(cache, "other")
     high = one.lend(200_000, 5)
     other.lend(900_000, 5)
-    kept = list(one.ledger)
+    kept = list(one.book)
     other.refill()
-    assert list(one.ledger) == kept
+    assert list(one.book) == kept
     assert all(cache.residency.slot(row) == MISS for row, _ in kept)
     driver.fill(high.address, 0x5A, high.nbytes)
     assert unsound(cache, driver) == []
@@ -220,7 +220,7 @@ def test_below_a_loan_to_another_process() -> None:
     boundary = cache.arena.mapped_bytes
     region = tail.lend(400_000, 5)
     assert region.address + region.nbytes == cache.base + boundary
-    assert region.first + len(tail.ledger) + len(lending.ledger) == len(cache.slots)
+    assert region.first + len(tail.book) + len(lending.book) == len(cache.slots)
     driver.fill(region.address, 0x5A, region.nbytes)
     tail.refill()
     assert unsound(cache, driver) == []
@@ -247,9 +247,9 @@ def test_the_chunk_while_memory_is_lent_away(kind: str) -> None:
 def test_slots_that_go_are_forgotten() -> None:
     tail, cache, _ = loan()
     region = tail.lend(900_000, 5)
-    gone = tail.forget(region.first + 4)
+    gone = tail.book.forget(region.first + 4)
     assert gone == len(cache.slots) - region.first - 4
-    assert {slot for _, slot in tail.ledger} == set(range(region.first, region.first + 4))
+    assert {slot for _, slot in tail.book} == set(range(region.first, region.first + 4))
 
 
 class TestPromptPath:

@@ -1,4 +1,4 @@
-"""The workspace: the count bounds every carve, blocks never overlap, and what is too small is refused untouched."""
+"""The workspace: the count bounds every layout, blocks never overlap, and what is too small is refused untouched."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
+from strata.memory.arena.pieces import KiB
 from strata.memory.driver.errors import Refused
 from strata.memory.loan.workspace_layout import (
     ALIGN,
     Walk,
     bytes_needed,
-    carve,
     coarse_bytes,
     per_token,
     roundup,
     walk,
+    workspace_at,
 )
-from strata.memory.plan.shapes import KiB, ModelShape
+from strata.memory.plan.shapes import ModelShape
 
 REFERENCE = ModelShape()
 SHAPES = st.builds(
@@ -38,10 +39,10 @@ RINGS = st.integers(0, 512)
 
 @settings(deadline=None)
 @given(SHAPES, CHUNKS, RINGS, st.integers(1, 1 << 45))
-def test_a_carve_uses_no_more_than_the_count(shape: ModelShape, chunk: int, ring: int, address: int) -> None:
+def test_a_layout_uses_no_more_than_the_count(shape: ModelShape, chunk: int, ring: int, address: int) -> None:
     """At any address, aligned or not; and the blocks lie inside, aligned, as long as they were counted."""
     needed = bytes_needed(chunk, ring, shape)
-    made = carve(address, needed, chunk, ring, shape)
+    made = workspace_at(address, needed, chunk, ring, shape)
     counted = walk(Walk(), shape, chunk, ring)
     # The slack is for nothing that is known here: the count alone is enough.
     assert made.used <= counted.used == needed - shape.slack
@@ -55,7 +56,7 @@ def test_a_carve_uses_no_more_than_the_count(shape: ModelShape, chunk: int, ring
 @settings(deadline=None)
 @given(SHAPES, CHUNKS, RINGS, st.integers(1, 1 << 45))
 def test_only_the_three_sets_share_bytes(shape: ModelShape, chunk: int, ring: int, address: int) -> None:
-    blocks = [b for b in carve(address, bytes_needed(chunk, ring, shape), chunk, ring, shape).blocks if b.nbytes]
+    blocks = [b for b in workspace_at(address, bytes_needed(chunk, ring, shape), chunk, ring, shape).blocks if b.nbytes]
 
     def title(name: str) -> str:
         return next((t for t in ("GDN", "QSA", "MoE") if name.startswith(f"{t}: ")), "")
@@ -74,13 +75,13 @@ def test_only_the_three_sets_share_bytes(shape: ModelShape, chunk: int, ring: in
 def test_one_byte_less_is_refused(shape: ModelShape, chunk: int, ring: int) -> None:
     needed = bytes_needed(chunk, ring, shape)
     with pytest.raises(Refused, match=f"the region has {needed - 1} bytes, expected at least {needed}"):
-        carve(1 << 40, needed - 1, chunk, ring, shape)
+        workspace_at(1 << 40, needed - 1, chunk, ring, shape)
 
 
 @pytest.mark.parametrize(("address", "chunk", "ring"), [(0, 256, 8), (-1, 256, 8), (256, 0, 8), (256, 256, -1)])
 def test_what_is_no_workspace_is_refused(address: int, chunk: int, ring: int) -> None:
     with pytest.raises(Refused, match="expected"):
-        carve(address, 1 << 40, chunk, ring, REFERENCE)
+        workspace_at(address, 1 << 40, chunk, ring, REFERENCE)
 
 
 @settings(deadline=None)

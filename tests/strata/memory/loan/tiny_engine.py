@@ -14,6 +14,7 @@ from strata.memory.arena.arena import open_arena
 from strata.memory.arena.device_resource import DeviceResource
 from strata.memory.arena.pieces import Tail
 from strata.memory.cache.cache import ExpertCache
+from strata.memory.cache.cache_resize import TwoSizes
 from strata.memory.cache.geometry import ExpertGeometry
 from strata.memory.cache.invariants import violations
 from strata.memory.cache.opening import open_cache
@@ -23,13 +24,12 @@ from strata.memory.driver.driver import Code, DriverError
 from strata.memory.driver.fake import FakeCard, FakeDriver, FaultPlan
 from strata.memory.driver.fault_plan import Report
 from strata.memory.driver.graphs import BoundGraph, GraphResource
-from strata.memory.loan.growth import Growth
 from strata.memory.loan.head import Head, HeadAlias
 from strata.memory.loan.lending import Lending, Lent, Loan
-from strata.memory.loan.loan_switches import LoanSettings
+from strata.memory.loan.loan_switches import LoanSwitches
 from strata.memory.loan.phases import PromptLoan
 from strata.memory.loan.prompt_path import PromptPath
-from strata.memory.loan.request_state import RequestState
+from strata.memory.loan.request import RequestState
 from strata.memory.loan.resources import DEPENDENCIES, ResourceGraph
 from strata.memory.loan.tail_loan import TailLoan
 from strata.memory.loan.workspace_layout import Workspace
@@ -44,7 +44,7 @@ PROFILE = [row * 37 % GEOMETRY.rows for row in range(GEOMETRY.rows)]
 #: Bytes of the resources; none a multiple of the page.
 SIZES = {"H": 150_001, "X": 120_003, "D": 40_005, "V": 30_007}
 DECODE_PIECES, ALL_PIECES = 8, 13
-ALL_ON = LoanSettings(elastic=True, mtp=True, head=True, repeat=True)
+ALL_ON = LoanSwitches(elastic=True, mtp=True, head=True, repeat=True)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Engine:
         arena = self.cache.arena
         boundary = arena.starts[arena.pieces - 1]
         first, mapped = self.cache.slots.within(boundary), arena.mapped_bytes
-        self.cache.take(self.lending.ledger, first)
+        self.cache.take(self.lending.book, first)
         arena.shrink(boundary)
         self.lending.loan = Loan(first, Tail(arena.pieces, boundary, mapped - boundary), mapped, Lent(0, 0, 0))
         assert self.driver.card.take("a borrower", mapped - boundary)
@@ -146,7 +146,7 @@ def content(name: str) -> np.ndarray:
 
 
 def engine(
-    settings: LoanSettings = ALL_ON,
+    settings: LoanSwitches = ALL_ON,
     *,
     cold: bool = True,
     plan: FaultPlan | None = None,
@@ -159,7 +159,7 @@ def engine(
     driver = FakeDriver(FakeCard(decode + resources + PAGE + RESERVE + spare), PAGE, plan=plan)
     slots = uniform_slots(GEOMETRY, ALL_PIECES * PIECE // GEOMETRY.max_blob)
     cache = open_cache(driver, SOURCE, slots, PROFILE, PIECE)
-    growth = Growth(cache, decode, RESERVE)
+    sizes = TwoSizes(cache, decode, RESERVE)
 
     def draft_head() -> np.ndarray:
         return driver.copy_out(head.address + 1000, SIZES["D"])
@@ -177,13 +177,13 @@ def engine(
     graph = ResourceGraph([head, experts, draft, verifier, drafts])
     tail = TailLoan(cache)
     if not cold:
-        growth.shrink(tail)
+        sizes.shrink(tail.book)
         graph.restore()
     lent = {resource.name for resource in graph.with_dependents(settings.lent)}
     if cold and lent != set(SIZES) | {"G"}:
         raise ValueError("a cold engine has everything lent here")
     path = PromptPath(driver, TinyShape(), 4096)
-    loan = PromptLoan(graph, growth, tail, path, verifier, settings, most_chunk, keep=4)
+    loan = PromptLoan(graph, sizes, tail, path, verifier, settings, most_chunk, keep=4)
     return Engine(driver, cache, loan, verifier, drafts, Lending(cache), PROFILE)
 
 

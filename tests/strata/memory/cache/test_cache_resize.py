@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from strata.memory.cache.adaptive import AdaptiveTier, Pace
+from strata.memory.cache.cache_resize import Resizing
 from strata.memory.cache.opening import open_cache
 from strata.memory.cache.pattern import patterned
 from strata.memory.cache.residency import MISS
-from strata.memory.cache.resizing import Resizing
 from strata.memory.driver.errors import Fatal, Refused
 from strata.memory.driver.fault_plan import Fail
 from strata.memory.loan.lending import Lending
@@ -58,7 +58,7 @@ def test_growth_stops_where_the_card_refuses_and_fills_what_was_mapped() -> None
     assert_sound(cache, driver)
     driver.card.leave("other")
     resizing.grow(1 << 40)
-    assert len(resizing.ledger) == 0
+    assert len(resizing.book) == 0
     assert_sound(cache, driver)
 
 
@@ -67,7 +67,7 @@ def test_a_returning_slot_whose_expert_is_elsewhere_gets_the_hottest_miss_of_its
     tier = AdaptiveTier(cache, Pace(every=1))
     resizing = Resizing(cache, tier.hottest_miss)
     resizing.shrink(6 * PIECE)
-    evicted = dict(iter(resizing.ledger))
+    evicted = dict(iter(resizing.book))
     hot = next(iter(evicted))
     layer = GEOMETRY.expert(hot)[0]
     tier.count([hot] * 9)
@@ -80,7 +80,7 @@ def test_a_returning_slot_whose_expert_is_elsewhere_gets_the_hottest_miss_of_its
     tier.count([never[1]] * 5)
     resizing.grow(1 << 40)
     assert cache.residency.row(evicted[hot]) == never[1]
-    assert len(resizing.ledger) == 0
+    assert len(resizing.book) == 0
     assert_sound(cache, driver)
 
 
@@ -89,7 +89,7 @@ def test_without_a_replacement_such_a_slot_stays_empty_and_admits() -> None:
     tier = AdaptiveTier(cache, Pace(every=1))
     resizing = Resizing(cache)
     resizing.shrink(6 * PIECE)
-    hot, slot = next(iter(resizing.ledger))
+    hot, slot = next(iter(resizing.book))
     tier.count([hot] * 9)
     tier.end_window()
     resizing.grow(1 << 40)
@@ -104,17 +104,17 @@ def test_a_row_that_was_evicted_twice_comes_back_once() -> None:
     tier = AdaptiveTier(cache, Pace(every=1))
     resizing = Resizing(cache, tier.hottest_miss)
     resizing.shrink(8 * PIECE)
-    hot, slot = next(iter(resizing.ledger))
+    hot, slot = next(iter(resizing.book))
     # The least used of its layer, so the slot that it takes, is the last one of those that stayed.
     same = [(row, there) for row, there in cache.residency.resident() if row // 30 == hot // 30]
     tier.count([row for row, _ in same[:-1] for _ in range(9)] + [hot] * 9)
     assert [swap.outgoing for swap in tier.end_window()] == [same[-1][0]]
     resizing.shrink(PIECE)
-    assert [pair for pair in resizing.ledger if pair[0] == hot] == [(hot, same[-1][1]), (hot, slot)]
+    assert [pair for pair in resizing.book if pair[0] == hot] == [(hot, same[-1][1]), (hot, slot)]
     resizing.grow(1 << 40)
     assert cache.residency.slot(hot) == same[-1][1]
     assert cache.residency.row(slot) not in (hot, MISS)  # the most used miss of the layer
-    assert len(resizing.ledger) == 0
+    assert len(resizing.book) == 0
     assert_sound(cache, driver)
 
 
@@ -122,7 +122,7 @@ def test_emptied_slots_are_not_filled_again_while_the_cache_is_small() -> None:
     cache, driver = small_cache("uniform")
     resizing = Resizing(cache)
     resizing.shrink(6 * PIECE)
-    assert [cache.admit(row) for row, _ in resizing.ledger] == [MISS] * len(resizing.ledger)
+    assert [cache.admit(row) for row, _ in resizing.book] == [MISS] * len(resizing.book)
     assert_sound(cache, driver)
 
 
