@@ -5,8 +5,10 @@ On the card such a launch reads foreign bytes in silence, or loses the context.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
 
 from strata.executors.base import StrataError
 from strata.memory.driver.driver import Graph
@@ -33,21 +35,14 @@ class BoundGraph:
 
     def __init__(self, name: str, graph: Graph, places: Sequence[Place]) -> None:
         self.name = name
-        self._graph: Graph | None = graph
+        self._graph = graph
         self._places = [(place, place.address) for place in places]
         self._check("captured")
 
-    def launch(self) -> Any:
-        """Launch it. Raises StaleGraph, with nothing launched, when a place moved or is absent, or it was destroyed."""
+    def launch(self) -> np.ndarray:
+        """Launch it. Raises StaleGraph, with nothing launched, when a place moved or is absent."""
         self._check("launched")
-        if self._graph is None:
-            raise StaleGraph(f"graph {self.name} was destroyed, expected to be captured again before it is launched")
-        launched: Any = self._graph
-        return launched.launch()
-
-    def destroy(self) -> None:
-        """Drop the captured work; safe to repeat."""
-        self._graph = None
+        return self._graph.launch()
 
     def _check(self, what: str) -> None:
         for place, address in self._places:
@@ -58,40 +53,3 @@ class BoundGraph:
                     f"graph {self.name} cannot be {what}: {place.name} is at {place.address:#x}, "
                     f"it was captured at {address:#x}"
                 )
-
-
-class GraphResource:
-    """Graphs as a resource: destroyed by a release, captured again by the first use after a restore.
-
-    capture: makes the graph; everything it needs is present then.
-    """
-
-    nbytes = 0
-
-    def __init__(self, name: str, capture: Callable[[], BoundGraph], needs: tuple[str, ...]) -> None:
-        self.name, self.needs = name, needs
-        self._capture = capture
-        self._graph: BoundGraph | None = None
-        self._present = False
-
-    @property
-    def present(self) -> bool:
-        return self._present
-
-    def release(self) -> None:
-        if self._graph is not None:
-            self._graph.destroy()
-        self._graph, self._present = None, False
-
-    def restore(self) -> None:
-        """Allows capturing; nothing is captured yet."""
-        self._present = True
-
-    @property
-    def graph(self) -> BoundGraph:
-        """The graph, captured now if it has not been. Raises StaleGraph while the resource is released."""
-        if not self._present:
-            raise StaleGraph(f"graphs {self.name} were released, expected to be restored first")
-        if self._graph is None:
-            self._graph = self._capture()
-        return self._graph

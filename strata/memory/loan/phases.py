@@ -85,13 +85,6 @@ class PromptLoan:
         self.phase = phase
         self.visited.append(phase)
 
-    def windows_ok(self, length: int, short_read: int, images: bool) -> bool:
-        """Whether a segment may be read through decode windows: it is short, has no images, and the verifier is there.
-
-        While anything is lent no window runs, so that every segment is read in batches, however short.
-        """
-        return self.phase is not Phase.COLD and not self.resources.absent and length <= short_read and not images
-
     def refusal(self, prompt: Prompt) -> str:
         """Why this prompt takes no loan; empty when it does. The first prompt of a cold engine always does."""
         if self.phase is Phase.COLD:

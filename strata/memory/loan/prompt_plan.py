@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strata.executors.base import StrataError
-from strata.memory.loan.chunks import LISTED
 from strata.memory.loan.workspace_layout import GRID, LEAST_RING, MOST_RING, PromptShape, bytes_needed
 
-#: The largest chunk.
-MOST_CHUNK = LISTED[0]
+#: The largest chunk, tokens.
+MOST_CHUNK = 32_768
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,6 @@ from strata.executors.base import StrataError
 from strata.memory.loan.workspace_layout import roundup
 
 
-def uniform(slots: int, blob: int) -> list[int]:
-    """Offsets of equal slots."""
-    return [slot * blob for slot in range(slots + 1)]
-
-
 def sized(blobs: Sequence[int]) -> list[int]:
     """Offsets of slots cut to their experts, each a multiple of 256 bytes."""
     off = [0]
@@ -46,21 +41,9 @@ def floor(off: Sequence[int], nbytes: int, keep: int) -> int:
     return max(keep, bisect_left(off, off[keep] + nbytes))
 
 
-def part_slots(off: Sequence[int], nbytes: int) -> int:
-    """How many slots at the end hold `nbytes`; 0 when all of them are too few."""
-    found = first(off, nbytes, 0)
-    return 0 if found < 0 else len(off) - 1 - found
-
-
 def mapped(off: Sequence[int], slots: int, quantum: int) -> int:
     """Bytes that stay mapped under the first `slots` slots: whole pieces of `quantum`."""
     return roundup(off[slots], quantum)
-
-
-def worth_lowering(off: Sequence[int], now: int, lower: int, quantum: int, short: int) -> bool:
-    """Whether a floor of `lower` slots may replace `now`: only when memory is short by `short` > 0 bytes, and only if
-    it frees at least one piece."""
-    return short > 0 and lower < now and mapped(off, lower, quantum) < mapped(off, now, quantum)
 
 
 def _slots(off: Sequence[int], nbytes: int, keep: int) -> int:

@@ -8,16 +8,12 @@ the memory is somebody else's and before it is the experts' again: what was queu
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from strata.memory.cache.cache import ExpertCache
-from strata.memory.cache.slots import Slots
 from strata.memory.cache.verification import Verified
 from strata.memory.driver.errors import Refused
-from strata.memory.loan.chunks import chunk_below
-from strata.memory.loan.tail import first, part_slots
-from strata.memory.loan.workspace_layout import LEAST_RING, PromptShape, bytes_needed
+from strata.memory.loan.tail import first
 
 
 class Region(NamedTuple):
@@ -26,24 +22,6 @@ class Region(NamedTuple):
     address: int
     nbytes: int
     first: int
-
-
-def chunks_below(
-    slots: Slots, shape: PromptShape, asked: int, percent: int | None = None, ring: int = LEAST_RING
-) -> Callable[[int], int | None]:
-    """What LEND asks of a prompt path that borrows: given the first slot that would be lent, the largest chunk that the
-    slots below can lend; None when none fits. asked: the chunk while nothing is lent; percent: the share of the slots
-    that a chunk may take where it was chosen automatically."""
-
-    off = slots.off.tolist()
-
-    def below(stop: int) -> int | None:
-        def slots_of(chunk: int) -> int:
-            return part_slots(off[: stop + 1], bytes_needed(chunk, ring, shape))
-
-        return chunk_below(asked, stop, slots_of, percent)
-
-    return below
 
 
 class TailLoan:

@@ -12,7 +12,7 @@ from strata.memory.driver.driver import Code, DriverError
 from strata.memory.driver.errors import Fatal
 from strata.memory.driver.fake import FakeCard, FakeDriver, FaultPlan
 from strata.memory.driver.fault_plan import Corrupt, Fail
-from strata.memory.driver.graphs import BoundGraph, GraphResource, StaleGraph
+from strata.memory.driver.graphs import BoundGraph, StaleGraph
 from tests.strata.memory.cache.caches import assert_nothing_left
 
 PAGE, SIZE, PIECE = 4096, 50_001, 16_384
@@ -98,29 +98,6 @@ def test_content_of_another_size() -> None:
     resource = DeviceResource(driver, "D", SIZE, lambda: CONTENT[:-1], (), PIECE)
     with pytest.raises(StrataError, match="D: 50000 bytes to load, expected 50001"):
         resource.restore()
-
-
-def test_graphs_are_captured_by_the_first_use_after_a_restore() -> None:
-    resource, driver = made()
-    captured: list[int] = []
-
-    def capture() -> BoundGraph:
-        captured.append(resource.address)
-        return BoundGraph("G", driver.capture([(resource.address, SIZE)]), [resource])
-
-    graphs = GraphResource("G", capture, ("H",))
-    with pytest.raises(StaleGraph, match="were released, expected to be restored first"):
-        _ = graphs.graph
-    resource.restore()
-    for _ in range(2):
-        graphs.restore()
-        for _ in range(2):
-            assert np.array_equal(np.asarray(graphs.graph.launch()), CONTENT)
-        before = graphs.graph
-        graphs.release()
-        with pytest.raises(StaleGraph, match="was destroyed"):
-            before.launch()
-    assert len(captured) == 2
 
 
 def test_a_graph_over_memory_that_came_back_is_right() -> None:

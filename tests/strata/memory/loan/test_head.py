@@ -146,9 +146,7 @@ def test_a_graph_is_not_launched_while_the_head_is_lent() -> None:
     with pytest.raises(StaleGraph, match="graph early cannot be captured: H is absent"):
         BoundGraph("early", made.driver.capture([(made.head.address, 1)]), [made.head])
     made.alias.leave()
-    made.window.destroy()
-    with pytest.raises(StaleGraph, match="was destroyed"):
-        made.window.launch()
+    made.window.launch()
 
 
 class MovingHead:

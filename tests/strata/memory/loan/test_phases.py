@@ -72,14 +72,12 @@ def test_the_first_prompt_of_a_cold_engine() -> None:
     made = engine()
     assert made.loan.phase is Phase.COLD
     assert set(made.loan.resources.absent) == {"H", "X", "D", "V", "G"}
-    assert not made.loan.windows_ok(1, 64, False)
     read = made.loan.read(Prompt(2001, state=SAMPLED), made.run)
     assert (read.tokens, read.cancelled, read.loan) == (2000, False, True)
     assert sum(length for _, length in made.seen) == 2000
     assert made.loan.visited == ["COLD", "READING", "RESTORING", "DECODING"]
     assert_ready(made)
     assert made.verifier.state() == SAMPLED
-    assert made.loan.windows_ok(64, 64, False)
 
 
 def test_a_later_prompt_reads_down_to_slot_0_and_all_is_back() -> None:

@@ -9,17 +9,15 @@ from hypothesis import strategies as st
 
 from strata.memory.cache.adaptive import AdaptiveTier, Pace
 from strata.memory.cache.cache import ExpertCache
-from strata.memory.cache.geometry import ExpertGeometry
 from strata.memory.cache.pattern import patterned
 from strata.memory.cache.residency import MISS
-from strata.memory.cache.slots import sized_slots, uniform_slots
 from strata.memory.driver.errors import Fatal, Refused
 from strata.memory.driver.fake import FakeDriver
 from strata.memory.driver.fake_queues import Work
 from strata.memory.driver.fault_plan import Corrupt
 from strata.memory.loan.lending import Lending
 from strata.memory.loan.prompt_path import PromptPath
-from strata.memory.loan.tail_loan import TailLoan, chunks_below
+from strata.memory.loan.tail_loan import TailLoan
 from strata.memory.loan.workspace_layout import bytes_needed
 from tests.strata.memory.cache.caches import GEOMETRY, small_cache
 from tests.strata.memory.loan.tiny_engine import TinyShape, unsound
@@ -227,21 +225,6 @@ def test_below_a_loan_to_another_process() -> None:
     lending.reclaim()
     assert len(cache.residency.resident()) == len(cache.slots)
     assert unsound(cache, driver) == []
-
-
-def test_the_chunk_while_memory_is_lent_away(kind: str) -> None:
-    """What LEND answers is what the prompt path then gets: its workspace fits below the loan, behind 128 slots."""
-    geometry = ExpertGeometry(2, 120, (14_002, 15_150))
-    profile = [row * 7 % geometry.rows for row in range(geometry.rows)]
-    slots = uniform_slots(geometry, 200) if kind == "uniform" else sized_slots(geometry, profile, 200 * 15_360)
-    chunks = chunks_below(slots, TinyShape(), 4096)
-    answers = [chunks(stop) for stop in range(len(slots) + 1)]
-    for stop, chunk in enumerate(answers):
-        room = 0 if stop < 128 else int(slots.off[stop] - slots.off[128])
-        fitting = [c for c in (4096, 3072, 2048, 1024, 512, 256) if bytes_needed(c, 8, TinyShape()) <= room]
-        assert chunk == max(fitting, default=None)
-    assert answers[-1] == 4096
-    assert None in answers
 
 
 def test_slots_that_go_are_forgotten() -> None:

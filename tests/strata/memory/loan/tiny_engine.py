@@ -5,6 +5,7 @@ The decoder reads its weights through captured graphs, so an answer shows lost s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +24,7 @@ from strata.memory.cache.slots import uniform_slots
 from strata.memory.driver.driver import Code, DriverError
 from strata.memory.driver.fake import FakeCard, FakeDriver, FaultPlan
 from strata.memory.driver.fault_plan import Report
-from strata.memory.driver.graphs import BoundGraph, GraphResource
+from strata.memory.driver.graphs import BoundGraph
 from strata.memory.loan.head import Head, HeadAlias
 from strata.memory.loan.lending import Lending, Lent, Loan
 from strata.memory.loan.loan_switches import LoanSwitches
@@ -86,6 +87,40 @@ class Verifier(DeviceResource):
         return self._state
 
 
+class Drafts:
+    """The draft graphs as a resource: gone with a release, captured again by the first use after a restore.
+
+    capture: makes the graph; everything it needs is present then.
+    """
+
+    nbytes = 0
+
+    def __init__(self, name: str, capture: Callable[[], BoundGraph], needs: tuple[str, ...]) -> None:
+        self.name, self.needs = name, needs
+        self._capture = capture
+        self._graph: BoundGraph | None = None
+        self._present = False
+
+    @property
+    def present(self) -> bool:
+        return self._present
+
+    def release(self) -> None:
+        self._graph, self._present = None, False
+
+    def restore(self) -> None:
+        """Allows capturing; nothing is captured yet."""
+        self._present = True
+
+    @property
+    def graph(self) -> BoundGraph:
+        """The graph, captured now if it has not been."""
+        assert self._present, "the draft graphs were released"
+        if self._graph is None:
+            self._graph = self._capture()
+        return self._graph
+
+
 @dataclass
 class Engine:
     """driver, cache and the parts of a prompt loan; windows, drafts: graphs of the verifier and of the draft layer."""
@@ -94,7 +129,7 @@ class Engine:
     cache: ExpertCache
     loan: PromptLoan
     verifier: Verifier
-    drafts: GraphResource
+    drafts: Drafts
     lending: Lending
     profile: list[int]
     seen: list[tuple[int, int]] = field(default_factory=list)
@@ -173,7 +208,7 @@ def engine(
     def capture() -> BoundGraph:
         return BoundGraph("draft", driver.capture([(place.address, place.nbytes) for place in places]), places)
 
-    drafts = GraphResource("G", capture, DEPENDENCIES["G"])
+    drafts = Drafts("G", capture, DEPENDENCIES["G"])
     graph = ResourceGraph([head, experts, draft, verifier, drafts])
     tail = TailLoan(cache)
     if not cold:
