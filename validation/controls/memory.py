@@ -20,7 +20,7 @@ from strata.memory.cache import cache_size
 from strata.memory.cache.geometry import ExpertGeometry
 from strata.memory.cache.slots import SLOT_ALIGN, Slots, sized_slots
 from strata.memory.loan import chunks, prompt_plan, tail, workspace_layout
-from validation.controls.control import Control
+from validation.core.control import Control
 
 #: What a control answers when no case differs.
 AGREES = "agrees"

@@ -14,8 +14,8 @@ from strata.memory.cache.cache_size import KEEP_SLOTS, CacheSize
 from strata.memory.plan import ways
 from strata.memory.plan.plan_request import GRANULARITY, PlanRequest
 from strata.memory.plan.shapes import ModelShape
-from validation.controls.control import Control
 from validation.controls.memory import AGREES
+from validation.core.control import Control
 from validation.memory.world import GRANULARITY as GRANULE
 from validation.memory.world import KINDS, World
 

@@ -20,7 +20,7 @@ import strata
 from strata.memory.cache.cache import ExpertCache
 from strata.memory.cache.residency import MISS
 from strata.memory.loan.lending import Lending
-from validation import whole_file
+from validation.host import whole_file
 from validation.memory.borrower import Borrower
 from validation.memory.ledger_check import check
 from validation.memory.ledger_form import SCHEMA, digest, sources

@@ -23,7 +23,7 @@ from strata.memory.loan.request import RequestState, Sampling
 from strata.memory.loan.resources import DEPENDENCIES, ResourceGraph
 from strata.memory.loan.tail_loan import TailLoan
 from strata.memory.loan.workspace_layout import Workspace
-from validation.arrays import frozen
+from validation.core.arrays import frozen
 from validation.memory.world import BLOBS, GRANULARITY, World, expect_fatal
 
 #: Bytes of the lent resources; none a multiple of the granularity, two of more than one piece.

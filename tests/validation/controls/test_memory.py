@@ -11,8 +11,7 @@ from strata.memory.arena import pieces
 from strata.memory.arena.pieces import MiB
 from strata.memory.loan import chunks, tail, workspace_layout
 from validation.controls import memory
-from validation.controls.control import answers
-from validation.controls.proof import failed
+from validation.core.control import answers, failed
 
 
 def test_all_arithmetic_agrees() -> None:
