@@ -20,7 +20,7 @@ from strata.memory.cache.verification import WrongBytes, verify
 from strata.memory.driver.errors import Refused
 from strata.memory.loan.head import HeadPhase
 from validation.memory.bench_world import BenchWorld
-from validation.memory.meddling import Meddling
+from validation.memory.corrupting_driver import CorruptingDriver
 from validation.memory.victim import WHATS
 
 #: A reclaim with every byte verified may take so many times the plain copy of the same bytes: one copy to fill, one to
@@ -296,7 +296,7 @@ def _meddled(world: BenchWorld, **how: Any) -> WrongBytes:
     """RECLAIM through a driver that meddles; then the world is opened anew, because that was fatal."""
     cache = world.cache
     driver = cache.driver
-    cache.driver = Meddling(driver, **how)
+    cache.driver = CorruptingDriver(driver, **how)
     try:
         world.lending.reclaim()
     except WrongBytes as wrong:

@@ -43,7 +43,7 @@ def as_text(
         *(_row(f"- {term.title}", term.nbytes, _ESTIMATE if term.estimate else "") for term in plan.terms),
         _row("- reserve", plan.cache.reserve_mib * MiB, _adapted(plan)),
         _row("= expert cache", plan.cache_bytes, f"  {_slots(plan)}"),
-        _row("  free, the reserve among it", plan.left),
+        _left(plan),
         *([_row("  of that, the prompt path's own buffers", plan.own_bytes)] if plan.own_bytes else []),
         f"  not counted, so the reserve has to hold them: {'; '.join(UNCOUNTED)}",
         "",
@@ -58,7 +58,16 @@ def as_text(
 def _verdict(plan: MemoryPlan) -> str:
     if plan.fits:
         return "it fits: decoding has its memory and its reserve, and a prompt can be read without a loan"
-    return f"it does not fit: about {-(-plan.short // MiB):,} MiB are missing"
+    missing = f"it does not fit: about {-(-plan.short // MiB):,} MiB are missing"
+    alone = [term.title for term in plan.terms if term.nbytes > plan.card.free]
+    return missing + (f"; more than is free by itself: {'; '.join(alone)}" if alone else "")
+
+
+def _left(plan: MemoryPlan) -> str:
+    """What is left beside the cache; where the terms take more than there is, how much more."""
+    if plan.left < 0:
+        return _row("  missing for what is listed, the reserve aside", -plan.left)
+    return _row("  free, the reserve among it", plan.left)
 
 
 def _slots(plan: MemoryPlan) -> str:

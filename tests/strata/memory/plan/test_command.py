@@ -272,7 +272,8 @@ def test_a_plan_takes_the_same_time_whatever_its_sizes(
     """No list is made of what somebody asks for: these ended in a sum over 300 million pieces, or without memory."""
     status, out, err = run(capsys, *options)
     assert (status, err) == (1, "")
-    assert re.fullmatch(r"it does not fit: about [\d,]+ MiB are missing", out.splitlines()[-1])
+    said = r"it does not fit: about [\d,]+ MiB are missing(; more than is free by itself: .+)?"
+    assert re.fullmatch(said, out.splitlines()[-1])
 
 
 def test_the_verdict_is_the_last_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,3 +283,37 @@ def test_the_verdict_is_the_last_line(capsys: pytest.CaptureFixture[str]) -> Non
     status, out, _ = run(capsys, "--vram", "2GiB")
     assert status == 1
     assert out.splitlines()[-1].startswith("it does not fit: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "alone"),
+    [
+        (("--context", "16384k"), "K and V of 16,777,216 cells, q4_0"),
+        (("--weights", "100GiB"), "dense weights"),
+        (("--free", "0"), "dense weights; K and V of 32,768 cells, q4_0; H: output head, 248,320 rows of q5_k; "),
+        (("--model-shape", "999999x999999/999936x999936/10"), "dense weights; K and V of 32,768 cells, q4_0; H: "),
+    ],
+)
+def test_sizes_beyond_the_card_are_said_to_be_missing(
+    options: tuple[str, ...], alone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No row counts less than nothing: what the terms lack has a row of its own, and the last line names the largest."""
+    status, out, err = run(capsys, "--vram", "8GiB", *options)
+    assert (status, err) == (1, "")
+    rows = re.findall(r"^  (free|- .*?|  missing .*?aside) +(-?[\d,]+\.\d) MiB", out, re.MULTILINE)
+    figures = {title: float(value.replace(",", "")) for title, value in rows}
+    assert min(figures.values()) >= 0
+    taken = sum(value for title, value in figures.items() if title.startswith("- ") and title != "- reserve")
+    missing = figures["  missing for what is listed, the reserve aside"]
+    assert abs(taken - figures["free"] - missing) < len(figures) / 10
+    assert re.search(
+        r"^it does not fit: about [\d,]+ MiB are missing; more than is free by itself: ", out, re.MULTILINE
+    )
+    assert out.splitlines()[-1].partition("by itself: ")[2].startswith(alone)
+
+
+def test_a_card_that_lacks_its_reserve_alone_shows_what_is_free(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--vram", "8GiB", "--free", "4GiB", "--reserve", "3GiB")
+    assert status == 1
+    assert "free, the reserve among it" in out
+    assert re.search(r"^it does not fit: about [\d,]+ MiB are missing$", out, re.MULTILINE)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 
-class Meddling:
+class CorruptingDriver:
     """flip: (address, xor), one byte that is changed after copies have landed; swap: two addresses that each get the
     bytes of the other one, as far as they are long."""
 
