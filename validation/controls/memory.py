@@ -71,9 +71,20 @@ def _too_small() -> Iterator[tuple[str, Any, Any]]:
         yield f"{mib} MiB", got, f"segment of {mib} MiB: expected at least 64"
 
 
-def _rounded(function: Callable[[int, int], int]) -> Iterator[tuple[str, Any, Any]]:
+def _rounded() -> Iterator[tuple[str, Any, Any]]:
     for n, unit in product(range(50), (1, 2, 3, 7, 8)):
-        yield f"{n} of {unit}", function(n, unit), multiple(n, unit)
+        yield f"{n} of {unit}", pieces.round_up(n, unit), multiple(n, unit)
+
+
+def _blocks() -> Iterator[tuple[str, Any, Any]]:
+    """A block is counted with a whole alignment of padding, and begins at the next aligned address."""
+    align = workspace_layout.ALIGN
+    for nbytes, base in product((0, 1, align - 1, align, align + 1, 700), (align, align + 1, 300, 2 * align - 1)):
+        counted, placed = workspace_layout.Walk(), workspace_layout.Walk(base)
+        for place in (counted, placed):
+            place.block("block", 1, nbytes)
+        yield f"{nbytes} counted", counted.used, multiple(nbytes + align, align)
+        yield f"{nbytes} at {base}", placed.blocks[0].address, multiple(base, align)
 
 
 def _cut() -> Iterator[tuple[str, Any, Any]]:
@@ -203,8 +214,8 @@ def arithmetic() -> Iterator[Control]:
     for name, cases in (
         ("bytes of a segment", _segments),
         ("segments that are too small", _too_small),
-        ("pieces rounded up", partial(_rounded, pieces.round_up)),
-        ("blocks rounded up", partial(_rounded, workspace_layout.roundup)),
+        ("pieces rounded up", _rounded),
+        ("blocks rounded up", _blocks),
         ("pieces of a range", _cut),
         ("last pieces", _tails),
         ("slots wholly within", _within),

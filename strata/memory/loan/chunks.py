@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from strata.memory.arena.pieces import round_up
 from strata.memory.driver.errors import Refused
-from strata.memory.loan.workspace_layout import GRID, roundup
+from strata.memory.loan.workspace_layout import GRID
 
 #: Chunks of a prompt path with buffers of its own, tried in turn when the asked one does not fit.
 OWN_STEPS = (6144, 4096, 3072, 2048, 1536, 1024, 512)
@@ -25,7 +26,7 @@ def request_chunk(chunk: int, tokens: int) -> int:
     _on_grid(chunk)
     if tokens < 1:
         raise Refused(f"a request of {tokens} tokens: expected at least 1")
-    return min(chunk, roundup(tokens, GRID))
+    return min(chunk, round_up(tokens, GRID))
 
 
 def cut(tokens: int, chunk: int, stream_all: int = STREAM_ALL) -> list[int]:
@@ -44,7 +45,7 @@ def cut(tokens: int, chunk: int, stream_all: int = STREAM_ALL) -> list[int]:
     if not parts:
         return []
     # A multiple of the grid, so at most `chunk`: the least one whose `parts` chunks hold all tokens.
-    size = roundup(-(-tokens // parts), GRID)
+    size = round_up(-(-tokens // parts), GRID)
     lengths = [size] * (tokens // size)
     return lengths + ([tokens % size] if tokens % size else [])
 

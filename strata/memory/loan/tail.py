@@ -10,14 +10,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from strata.executors.base import StrataError
-from strata.memory.loan.workspace_layout import roundup
+from strata.memory.arena.pieces import round_up
 
 
 def sized(blobs: Sequence[int]) -> list[int]:
     """Offsets of slots cut to their experts, each a multiple of 256 bytes."""
     off = [0]
     for blob in blobs:
-        off.append(off[-1] + roundup(blob, 256))
+        off.append(off[-1] + round_up(blob, 256))
     return off
 
 
@@ -43,7 +43,7 @@ def floor(off: Sequence[int], nbytes: int, keep: int) -> int:
 
 def mapped(off: Sequence[int], slots: int, quantum: int) -> int:
     """Bytes that stay mapped under the first `slots` slots: whole pieces of `quantum`."""
-    return roundup(off[slots], quantum)
+    return round_up(off[slots], quantum)
 
 
 def _slots(off: Sequence[int], nbytes: int, keep: int) -> int:

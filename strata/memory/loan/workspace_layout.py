@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from strata.memory.arena.pieces import KiB, MiB
+from strata.memory.arena.pieces import KiB, MiB, round_up
 from strata.memory.driver.errors import Refused
 
 #: Alignment of every block, bytes.
@@ -24,11 +24,6 @@ GRID = 256
 LEAST_RING = 8
 #: The largest staging ring, experts.
 MOST_RING = 512
-
-
-def roundup(value: int, unit: int) -> int:
-    """The least multiple of `unit` that is at least `value`."""
-    return -(-value // unit) * unit
 
 
 #: Blocks by name, with their bytes.
@@ -82,9 +77,9 @@ class Walk:
         nbytes = count * size
         if self.base is None:
             self.blocks.append(Block(name, 0, nbytes))
-            self.used += roundup(nbytes + ALIGN, ALIGN)
+            self.used += round_up(nbytes + ALIGN, ALIGN)
         else:
-            address = roundup(self.base + self.used, ALIGN)
+            address = round_up(self.base + self.used, ALIGN)
             self.blocks.append(Block(name, address, nbytes))
             self.used = address + nbytes - self.base
 

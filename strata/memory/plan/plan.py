@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from strata.executors.base import StrataError
-from strata.memory.arena.pieces import MiB
+from strata.memory.arena.pieces import MiB, round_up
 from strata.memory.cache.cache_size import CacheSize, cache_size
 from strata.memory.loan.chunks import OWN_CHUNK
-from strata.memory.loan.workspace_layout import GRID, LEAST_RING, bytes_needed, coarse_bytes, roundup
+from strata.memory.loan.workspace_layout import GRID, LEAST_RING, bytes_needed, coarse_bytes
 from strata.memory.plan import ways
 from strata.memory.plan.plan_request import GRANULARITY, Card, PlanRequest
 from strata.memory.plan.shapes import ModelShape
@@ -136,7 +136,7 @@ def memory_plan(card: Card, request: PlanRequest) -> MemoryPlan:
 
 
 def _mapped(request: PlanRequest, cache: CacheSize) -> int:
-    return roundup(cache.slots * request.shape.max_blob, GRANULARITY)
+    return round_up(cache.slots * request.shape.max_blob, GRANULARITY)
 
 
 def terms(request: PlanRequest) -> tuple[Term, ...]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strata.memory.arena.pieces import MiB, segment_bytes
+from strata.memory.arena.pieces import MiB, round_up, segment_bytes
 from strata.memory.cache.cache_size import KEEP_SLOTS, CacheSize
 from strata.memory.loan.chunks import OWN_CHUNK, OWN_MARGIN, lend_percent, own_chunk
 from strata.memory.loan.prompt_plan import MOST_CHUNK, PromptPlan, prompt_plan
 from strata.memory.loan.rejections import EngineSetup, alias_rejections, loan_rejections
 from strata.memory.loan.resources import DEPENDENCIES, closure
-from strata.memory.loan.workspace_layout import GRID, LEAST_RING, bytes_needed, roundup
+from strata.memory.loan.workspace_layout import GRID, LEAST_RING, bytes_needed
 from strata.memory.plan.plan_request import GRANULARITY, PlanRequest
 
 
@@ -30,7 +30,7 @@ class Way:
 
 
 def _way(request: PlanRequest, key: str, title: str, lendable: int, note: str) -> Way:
-    most = max(GRID, min(MOST_CHUNK, roundup(request.context, GRID)))
+    most = max(GRID, min(MOST_CHUNK, round_up(request.context, GRID)))
     return Way(key, title, lendable, prompt_plan(lendable, request.workspace, most_chunk=most), note)
 
 
@@ -94,6 +94,6 @@ def alias(request: PlanRequest, cache: CacheSize, nbytes: dict[str, int]) -> Way
     keep = KEEP_SLOTS * request.shape.max_blob
     piece = segment_bytes(request.segment_mib, GRANULARITY)
     # Pieces begin at multiples of their size, so the first behind `keep` bytes begins where these are rounded up.
-    whole = max(0, roundup(cache.slots * request.shape.max_blob, GRANULARITY) - roundup(keep, piece))
+    whole = max(0, round_up(cache.slots * request.shape.max_blob, GRANULARITY) - round_up(keep, piece))
     note = f"whole pieces of {piece // MiB} MiB behind {KEEP_SLOTS} slots, and what H takes"
-    return _way(request, "alias", "with the head alias", whole + roundup(nbytes["H"], GRANULARITY), note)
+    return _way(request, "alias", "with the head alias", whole + round_up(nbytes["H"], GRANULARITY), note)

@@ -26,7 +26,7 @@ def test_all_arithmetic_agrees() -> None:
         (pieces, "segment_bytes", lambda mib, granularity: mib * MiB, "bytes of a segment"),
         (pieces, "round_up", lambda n, unit: n // unit * unit, "pieces rounded up"),
         (pieces, "round_up", lambda n, unit: n - n % unit + unit, "pieces rounded up"),
-        (workspace_layout, "roundup", lambda n, unit: n // unit * unit, "blocks rounded up"),
+        (workspace_layout, "round_up", lambda n, unit: n // unit * unit, "blocks rounded up"),
         (pieces, "tail", lambda sizes, nbytes: (len(sizes), sum(sizes), 0), "last pieces"),
         (tail, "mapped", lambda off, slots, quantum: off[slots] // quantum * quantum, "pieces that stay"),
         (chunks, "request_chunk", lambda chunk, tokens: min(chunk, tokens // 256 * 256), "chunks of a request"),

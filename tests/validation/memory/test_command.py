@@ -42,9 +42,11 @@ def test_what_an_interrupt_left_of_faults_is_a_command(
 ) -> None:
     """Run as it is printed, it examines every operation that was not finished, and no other."""
     examined: list[tuple[str, str]] = []
+    ending = ["once"]
 
     def one(part: tuple[str, str], codes: object) -> Findings:
-        if len(examined) == 1 + len(KINDS):
+        if ending and len(examined) == 1 + len(KINDS):
+            ending.clear()
             raise KeyboardInterrupt
         examined.append(part)
         return Findings()
@@ -54,7 +56,6 @@ def test_what_an_interrupt_left_of_faults_is_a_command(
     assert main(["memory", "faults", "--operations", "shrink", "leave *"]) == 1
     (left,) = re.findall(r"the rest: (.*)", capsys.readouterr().out)
     assert left == "--operations 'leave prompt' 'leave alias'"
-    monkeypatch.setattr(faults_command, "_one", lambda part, codes: (examined.append(part), Findings())[1])
     examined.clear()
     assert main(["memory", "faults", *shlex.split(left)]) == 0
     assert examined == [(name, kind) for name in ("leave prompt", "leave alias") for kind in KINDS]

@@ -365,6 +365,14 @@ _LENDING = (
         "loan/test_rejections",
     ),
     _fault(
+        "plan-less-than-nothing",
+        "plan/text",
+        "    if plan.left < 0:\n",
+        "    if plan.left is None:\n",
+        "A plan that does not fit prints a negative size as what is free.",
+        "plan/test_command",
+    ),
+    _fault(
         "fatal-without-exit",
         "loan/lines",
         "        return None if fatal is None else fatal.status\n",

@@ -46,8 +46,8 @@ _ROUNDINGS = (
     _rounding(
         "padding-not-counted",
         "loan/workspace_layout",
-        "self.used += roundup(nbytes + ALIGN, ALIGN)",
-        "self.used += roundup(nbytes, ALIGN)",
+        "self.used += round_up(nbytes + ALIGN, ALIGN)",
+        "self.used += round_up(nbytes, ALIGN)",
         "A workspace that was counted does not fit behind an address that is not aligned.",
     ),
     _rounding(

@@ -43,8 +43,8 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "alignment-floor",
         "loan/workspace_layout",
-        "return -(-value // unit) * unit",
-        "return value // unit * unit",
+        "self.used += round_up(nbytes + ALIGN, ALIGN)",
+        "self.used += (nbytes + ALIGN) // ALIGN * ALIGN",
         "Blocks are rounded down.",
     ),
     (
@@ -78,7 +78,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "offsets-floor",
         "loan/tail",
-        "off.append(off[-1] + roundup(blob, 256))",
+        "off.append(off[-1] + round_up(blob, 256))",
         "off.append(off[-1] + max(256, blob // 256 * 256))",
         "A slot is smaller than its expert.",
     ),
@@ -99,7 +99,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "mapped-floor",
         "loan/tail",
-        "return roundup(off[slots], quantum)",
+        "return round_up(off[slots], quantum)",
         "return off[slots] // quantum * quantum",
         "The last slots that stay are not mapped.",
     ),
@@ -120,15 +120,15 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "chunk-floor",
         "loan/chunks",
-        "return min(chunk, roundup(tokens, GRID))",
+        "return min(chunk, round_up(tokens, GRID))",
         "return min(chunk, max(GRID, tokens // GRID * GRID))",
         "The chunk of a request is shorter than the request.",
     ),
     (
         "parts-floor",
         "loan/chunks",
-        "size = roundup(-(-tokens // parts), GRID)",
-        "size = roundup(tokens // parts, GRID)",
+        "size = round_up(-(-tokens // parts), GRID)",
+        "size = round_up(tokens // parts, GRID)",
         "Chunks are too short for all tokens, and one more comes.",
     ),
     (
@@ -141,7 +141,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "plan-head-unrounded",
         "plan/ways",
-        'whole + roundup(nbytes["H"], GRANULARITY)',
+        'whole + round_up(nbytes["H"], GRANULARITY)',
         'whole + nbytes["H"]',
         "The head's memory counts without what it was rounded up by.",
     ),
@@ -155,7 +155,7 @@ def mutants() -> Iterator[Mutant]:
     yield _fault(
         "half-owned-piece",
         "plan/ways",
-        "- roundup(keep, piece))",
+        "- round_up(keep, piece))",
         "- keep // piece * piece)",
         "A piece is lent of which the slots that stay have a part.",
     )

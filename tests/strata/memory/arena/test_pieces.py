@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
-from strata.memory.arena.pieces import MiB, cut, segment_bytes, tail
+from strata.memory.arena.pieces import MiB, cut, round_up, segment_bytes, tail
 from strata.memory.cache.geometry import ExpertGeometry
 from strata.memory.cache.slots import uniform_slots
 
@@ -72,3 +72,10 @@ def test_segments_have_at_least_64_mib() -> None:
 def test_what_cannot_be_cut_is_refused(total: int, piece: int, granularity: int, message: str) -> None:
     with pytest.raises(StrataError, match=message):
         cut(total, piece, granularity)
+
+
+@given(st.integers(0, 1 << 50), st.integers(1, 1 << 30))
+def test_rounding_up(value: int, unit: int) -> None:
+    up = round_up(value, unit)
+    assert up % unit == 0
+    assert value <= up < value + unit

@@ -9,16 +9,7 @@ from hypothesis import strategies as st
 from strata.executors.base import StrataError
 from strata.memory.arena.pieces import KiB
 from strata.memory.driver.errors import Refused
-from strata.memory.loan.workspace_layout import (
-    ALIGN,
-    Walk,
-    bytes_needed,
-    coarse_bytes,
-    per_token,
-    roundup,
-    walk,
-    workspace_at,
-)
+from strata.memory.loan.workspace_layout import ALIGN, Walk, bytes_needed, coarse_bytes, per_token, walk, workspace_at
 from strata.memory.plan.shapes import ModelShape
 
 REFERENCE = ModelShape()
@@ -131,14 +122,6 @@ def test_published_bytes_of_a_chunk() -> None:
     assert 2.0 <= low / (1 << 30) <= high / (1 << 30) < 2.4
     for chunk in range(512, 32768 + 1, 256):
         assert bytes_needed(chunk, 8, REFERENCE) - REFERENCE.slack <= coarse_bytes(chunk)
-
-
-@settings(deadline=None)
-@given(st.integers(0, 1 << 50), st.integers(1, 1 << 30))
-def test_roundup(value: int, unit: int) -> None:
-    up = roundup(value, unit)
-    assert up % unit == 0
-    assert value <= up < value + unit
 
 
 @pytest.mark.parametrize(

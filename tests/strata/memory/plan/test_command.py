@@ -297,7 +297,7 @@ def test_the_verdict_is_the_last_line(capsys: pytest.CaptureFixture[str]) -> Non
 def test_sizes_beyond_the_card_are_said_to_be_missing(
     options: tuple[str, ...], alone: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No row counts less than nothing: what the terms lack has a row of its own, and the last line names the largest."""
+    """No row counts less than nothing: what the terms lack has its own row, and the last line names the largest."""
     status, out, err = run(capsys, "--vram", "8GiB", *options)
     assert (status, err) == (1, "")
     rows = re.findall(r"^  (free|- .*?|  missing .*?aside) +(-?[\d,]+\.\d) MiB", out, re.MULTILINE)
