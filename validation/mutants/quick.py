@@ -20,6 +20,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import strata
+import validation
 from strata.arguments import whole
 from strata.command import command
 from strata.executors import NAMES
@@ -107,7 +108,7 @@ def main() -> int:
     options = parser.parse_args()
     stations = Stations(options.executor)
     answer = first_red(jobs_of(options.paths, options.recipes, options.seed, stations.lanes), stations, options.seed)
-    packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, profiles)]
+    packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, validation)]
     print(json.dumps(answer | {"packages": packages, "sources": source_digests()}))
     return 0
 
