@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from validation.operations.experts.case import ExpertCase
-from validation.operations.experts.random_cases import EXPERTS, FEATURES, HIDDEN, TOPS, tokens
-
-#: Values of a sum's rows.
-SUMMED = 1 << 17
+from validation.operations.experts.random_cases import EXPERTS, FEATURES, HIDDEN, SUMMED, TOPS, tokens
 
 
 def case(recipe: str, seed: int, words: Sequence[int]) -> ExpertCase:

@@ -24,6 +24,8 @@ EDGES = (1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 129, 130)
 HIDDEN = (256, 256, 256, 512, 768, 1024)
 FEATURES = (64, 64, 64, 128, 192, 320)
 EXPERTS = 12
+#: Values of the rows of a sum of experts.
+SUMMED = 1 << 17
 TOPS = (1, 1, 2, 3, 4, 5, 8, 10, MAX_TOP)
 #: `experts_many`: more than a warp has lanes.
 MANY = (33, 64)

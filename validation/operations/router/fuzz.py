@@ -21,9 +21,8 @@ from validation.core.fuzz_numbers import NUMBERS, floats
 from validation.core.handed import handed
 from validation.core.random_streams import Stream
 from validation.core.unknown_operation import UnknownOperationError
-from validation.operations.combine.random_cases import SUMMED
 from validation.operations.experts.fuzz import SCHEDULES, other
-from validation.operations.experts.random_cases import TOPS, tokens
+from validation.operations.experts.random_cases import SUMMED, TOPS, tokens
 from validation.operations.router import reference
 from validation.operations.router.random_cases import ROUTED
 
