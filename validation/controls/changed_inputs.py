@@ -27,7 +27,6 @@ from validation.core.settings import Settings
 from validation.core.stub_executor import BLOCK, ENTRY, StubBuffer, StubCard, StubExecutor
 from validation.operations.attention import run as attention_case
 from validation.operations.attention import stub_kernels
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation, Outcome
 from validation.operations.attention.pools import Inputs
 from validation.operations.experts import run as expert_case
@@ -38,6 +37,7 @@ from validation.operations.experts.inputs import Inputs as Routed
 from validation.operations.experts.under_test import Outcome as Rows
 from validation.operations.experts.under_test import Shape
 from validation.operations.kv_pack import run as pack_case
+from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.run import Packing
 from validation.run import runner
 

@@ -14,10 +14,10 @@ from validation.core.control import Control
 from validation.core.random_streams import Stream
 from validation.operations.attention import plan, pools
 from validation.operations.attention import preconditions as promises
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import Inputs
-from validation.operations.attention.recipes import of_operation
 from validation.operations.kv_pack import plan as pack_plan
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.recipes import of_operation
 from validation.operations.kv_pack.reference import Q4_BYTES
 from validation.run import plan as profiles
 

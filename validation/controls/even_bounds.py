@@ -24,7 +24,6 @@ from validation.numerics.roundoff import WIDENED
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import pools
 from validation.operations.attention import run as attention_case
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
@@ -42,6 +41,7 @@ from validation.operations.experts.inputs import Matrices
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.reference import Weights
 from validation.operations.kv_pack import bound as pack_bounds
+from validation.operations.kv_pack.case import Case
 from validation.operations.router import bound as router_bounds
 from validation.operations.router import reference as router_reference
 from validation.operations.router.inputs import logits

@@ -23,13 +23,13 @@ from validation.core.settings import Settings
 from validation.core.stub_executor import StubCard, StubExecutor
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import pools, stub_kernels
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation, Outcome
 from validation.operations.attention.operation import under_test
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
 from validation.operations.attention.sampling import EVERY_QUERY
 from validation.operations.attention.stub_kernels import Attended, StubOutcome
+from validation.operations.kv_pack.case import Case
 from validation.run import runner
 
 PATH = PATHS["prompt_attention/q4_0/sm80"]

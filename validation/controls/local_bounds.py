@@ -20,7 +20,6 @@ from validation.core.control import Control
 from validation.core.stub_executor import StubExecutor
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import pools
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
 from validation.operations.combine import bound as combine_bounds
@@ -29,6 +28,7 @@ from validation.operations.experts import bound as expert_bounds
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.kv_pack import bound as pack_bounds
+from validation.operations.kv_pack.case import Case
 from validation.operations.router import bound as router_bounds
 from validation.operations.router import reference as router_reference
 from validation.operations.router.inputs import logits

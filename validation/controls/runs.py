@@ -15,9 +15,9 @@ from validation.core.stub_executor import StubExecutor
 from validation.ledger.ledger import Drift
 from validation.ledger.review import Review
 from validation.ledger.whole_run import WholeRun
-from validation.operations.attention.case import Case
 from validation.operations.attention.operation import under_test
 from validation.operations.attention.stub_kernels import healthy, kernel
+from validation.operations.kv_pack.case import Case
 from validation.run import runner
 from validation.run.plan_request import plan_entries
 from validation.run.runner import Job, Station

@@ -27,12 +27,12 @@ from validation.core.stub_executor import StubExecutor
 from validation.core.watched import Watched
 from validation.operations import registry
 from validation.operations.attention import pools
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.kernels import OPERATIONS
 from validation.operations.kv_pack import run as pack_case
+from validation.operations.kv_pack.case import Case
 
 
 class Ledger(StubExecutor):

@@ -29,11 +29,14 @@ from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool
 from strata.kernels.registry import taking
 from validation.core.random_streams import Stream
 from validation.mutants import conventional_checks_experts
-from validation.operations.attention import planes, selection
+from validation.operations.attention import selection
 from validation.operations.attention.kernels import ATTENTION
-from validation.operations.attention.pools import Inputs, page_table, place
-from validation.operations.attention.recipes import Pages
+from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend, values
+from validation.operations.kv_pack import planes
+from validation.operations.kv_pack.case import TOP
+from validation.operations.kv_pack.pages import page_table, place
+from validation.operations.kv_pack.recipes import Pages
 from validation.operations.kv_pack.reference import hadamard32
 from validation.operations.kv_pack.run import ROTATED
 
@@ -86,7 +89,7 @@ def run(path: Path, executor: Executor, seed: int) -> dict[str, Any]:
         made = kv_pack.pack(executor, path.mode, k, v, page_size=PAGE, table=table, pages=pages).pool
         return judge(_flat(made), _flat(pool))
     n_kv = np.full(QUERIES, CELLS, dtype=np.int64)
-    ids = selection.id_lists(stream.child("ids"), n_kv, n_kv, selection.TOP, CELLS)
+    ids = selection.id_lists(stream.child("ids"), n_kv, n_kv, TOP, CELLS)
     inputs = Inputs(
         uniform(stream.child("q"), (QUERIES, KV_HEADS * GROUP, HEAD_DIM)),
         pool,

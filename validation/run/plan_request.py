@@ -10,7 +10,7 @@ from strata.kernels.paths import Path
 from validation.operations import registry
 from validation.operations.attention import plan as attention_plan
 from validation.operations.attention.captured import load as load_capture
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 from validation.operations.registry import parse
 from validation.run import plan as profiles
 from validation.run.plan import Entry

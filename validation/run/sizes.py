@@ -29,12 +29,13 @@ from strata.kernels.paths import PATHS
 from validation.core.case import AnyCase
 from validation.operations import registry
 from validation.operations.attention import pools
-from validation.operations.attention.case import Case
-from validation.operations.attention.recipes import find
 from validation.operations.experts import routing
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.far import MANY_EXPERTS, UNIT
 from validation.operations.experts.recipes import find as find_experts
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.pages import page_table
+from validation.operations.kv_pack.recipes import find
 from validation.run import plan as profiles
 
 
@@ -284,7 +285,7 @@ def _of(case: AnyCase) -> Iterator[tuple[str, set[int]]]:
             yield "packed rows", {case.context * case.n_head_kv}
             return
         recipe = find(case.recipe)
-        table, _ = pools.page_table(case.stream("pages"), recipe.pages, case.context, case.page_size)
+        table, _ = page_table(case.stream("pages"), recipe.pages, case.context, case.page_size)
         yield "width", set(pools.select(case, recipe.widths, len(table))[2].tolist())
         yield "queries", {case.queries}
         yield "query heads of a KV head", {case.group}

@@ -21,10 +21,11 @@ from validation.core.random_streams import Stream
 from validation.operations.attention import gates as judge
 from validation.operations.attention.bound import bound
 from validation.operations.attention.bounds import prompt_attention as bounds
-from validation.operations.attention.planes import Cells
-from validation.operations.attention.pools import Inputs, page_table, place
-from validation.operations.attention.recipes import Pages
+from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
+from validation.operations.kv_pack.pages import page_table, place
+from validation.operations.kv_pack.planes import Cells
+from validation.operations.kv_pack.recipes import Pages
 from validation.operations.kv_pack.reference import unpack_q4_0
 
 TIERS = (75, 80)

@@ -12,9 +12,10 @@ from validation.core.control import answers
 from validation.core.random_streams import Stream
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import plan as attention_plan
-from validation.operations.attention import planes, pools, selection
 from validation.operations.attention import preconditions as promises
+from validation.operations.attention import selection
 from validation.operations.kv_pack import plan as pack_plan
+from validation.operations.kv_pack import planes
 
 
 def wrong() -> set[str]:
@@ -58,7 +59,7 @@ def test_a_generator_of_positive_scales_is_told(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_spare_pages_of_zeros_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "_poisoned", lambda shape, dtype: np.zeros(shape, dtype))
+    monkeypatch.setattr(pages, "_poisoned", lambda shape, dtype: np.zeros(shape, dtype))
     assert {"data/q4_0 as made", "data/fp16 as made"} <= wrong()
 
 

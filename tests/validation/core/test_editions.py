@@ -17,7 +17,7 @@ from tests.validation.record.forging import base
 from validation.core.editions import EDITIONS, NEWEST, Edition
 from validation.core.entry import Planned
 from validation.operations.attention import plan
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 from validation.record.canonical import encode, name_of
 from validation.record.rules.subject import Planner, Subject, standard_plan
 from validation.record.verify import Against, cheap, examine

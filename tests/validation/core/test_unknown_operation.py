@@ -20,12 +20,12 @@ from validation.operations import registry
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import fuzz as fuzz_attention
 from validation.operations.attention import metamorphic as laws
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import build
 from validation.operations.attention.reference import attend
 from validation.operations.combine import fuzz as combine_fuzz
 from validation.operations.experts import fuzz as fuzz_experts
 from validation.operations.experts import fuzz_inputs as fuzz_expert_draws
+from validation.operations.kv_pack.case import Case
 from validation.operations.router import fuzz as router_fuzz
 from validation.run import prebuild
 from validation.run.runner import Job

@@ -101,7 +101,7 @@ VANISHED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], set[str]]] = {
         {"plan of records"},
     ),
     "page sizes of packing": (
-        lambda patch: patch.setattr(pack_plan, "PAGE_SIZES", plan.PAGE_SIZES[:-1]),
+        lambda patch: patch.setattr(pack_plan, "PAGE_SIZES", pack_plan.PAGE_SIZES[:-1]),
         {"plan quick", "plan standard", "plan full"},
     ),
     "cases of the router": (

@@ -8,7 +8,6 @@ import pytest
 from strata.kernels.pool import HEAD_DIM, MODES
 from validation.controls import data
 from validation.core.control import Control, answer
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import Inputs, build
 from validation.operations.attention.reference import values
 from validation.operations.combine import inputs as combine_inputs
@@ -17,6 +16,7 @@ from validation.operations.experts import blobs
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.plan import small
+from validation.operations.kv_pack.case import Case
 from validation.operations.router import inputs as router_inputs
 from validation.operations.router import plan as router_plan
 

@@ -10,9 +10,9 @@ from typing import Any
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor, healthy
 from validation.core.settings import Settings
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation
 from validation.operations.attention.operation import under_test
+from validation.operations.kv_pack.case import Case
 from validation.record.evidence import Evidence, Keeper
 from validation.record.make import Plan
 from validation.run.runner import run_case

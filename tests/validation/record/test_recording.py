@@ -24,8 +24,8 @@ from validation.__main__ import main
 from validation.core.entry import Planned
 from validation.ledger import review as ledger_review
 from validation.operations.attention import plan
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import Inputs
+from validation.operations.kv_pack.case import Case
 from validation.record import recording
 from validation.record.canonical import decode, name_of
 from validation.record.evidence import Keeper

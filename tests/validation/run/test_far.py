@@ -14,9 +14,9 @@ from validation.core.mapped_buffers import ALIGN, WINDOW, Mapped
 from validation.core.verdict import Check, Verdict
 from validation.operations import registry
 from validation.operations.attention import far as attention_far
-from validation.operations.attention.case import Case
 from validation.operations.experts import far as experts_far
 from validation.operations.experts.case import ExpertCase
+from validation.operations.kv_pack.case import Case
 from validation.run import far
 from validation.run.plan import entries
 

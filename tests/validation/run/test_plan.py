@@ -9,10 +9,11 @@ from strata.kernels.decode_attention import BATCH
 from strata.kernels.paths import PATHS, select
 from strata.kernels.pool import GROUPS
 from validation.operations.attention import plan
-from validation.operations.attention.case import Case
-from validation.operations.attention.pools import TILES, page_table
-from validation.operations.attention.recipes import RECIPES, find
+from validation.operations.attention.pools import TILES
 from validation.operations.kv_pack import plan as pack_plan
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.pages import page_table
+from validation.operations.kv_pack.recipes import RECIPES, find
 from validation.run import plan as profiles
 from validation.run.plan import Entry
 from validation.run.runner import Job
@@ -41,7 +42,7 @@ def test_every_recipe_page_size_and_group_is_there(name: str) -> None:
     cases = [of(entry) for entry in listed(name)]
     judged = {r.name for r in RECIPES.values() if r.operation == "prompt_attention"}
     assert judged - {"captured"} <= {case.recipe for case in cases}
-    assert {case.page_size for case in cases} >= set(plan.PAGE_SIZES)
+    assert {case.page_size for case in cases} >= set(pack_plan.PAGE_SIZES)
     assert {case.group for case in cases} == set(GROUPS)
     assert any(case.top < case.context for case in cases)
     assert any(case.top == 2051 < case.context for case in cases)
@@ -84,7 +85,7 @@ def test_quick_has_a_second_batch_of_the_baseline_in_every_mode_and_a_checked_bu
 
 def test_quick_has_pools_whose_rows_need_more_than_16_bits() -> None:
     for entries, operation in ((listed("quick"), "prompt_attention"), (packed(), "kv_pack")):
-        large = [e for e in entries if of(e).page_size > max(plan.PAGE_SIZES)]
+        large = [e for e in entries if of(e).page_size > max(pack_plan.PAGE_SIZES)]
         assert [find(entry.case.recipe).operation for entry in large] == [operation]
         case = of(large[0])
         table, _ = page_table(case.stream("pages"), find(case.recipe).pages, case.context, case.page_size)

@@ -9,7 +9,7 @@ from strata.executors.base import BuildError, Image, Kernel
 from strata.kernels.paths import PATHS, select
 from tests.strata.test_forks import child_says
 from tests.validation.stub import DIGEST, StubCard, StubExecutor
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 from validation.run.executors import Stations
 from validation.run.prebuild import Prebuild, kernels_of
 from validation.run.runner import Job, Station

@@ -13,11 +13,11 @@ from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor, healthy, kernel
 from validation.core.settings import Settings
 from validation.core.verdict import Check, Verdict
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation
 from validation.operations.attention.operation import under_test
 from validation.operations.attention.pools import Inputs
 from validation.operations.experts.case import ExpertCase
+from validation.operations.kv_pack.case import Case
 from validation.run.runner import Job, Station, explain, rerun_command, run_case, run_jobs, settle
 
 PATH = PATHS["prompt_attention/q4_0/sm80"]

@@ -17,7 +17,7 @@ from strata.executors.base import Executor, ExecutorUnavailable, StrataError
 from tests.validation.stub import StubExecutor
 from validation.__main__ import main, parser
 from validation.host import whole_file
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 from validation.operations.registry import parse
 from validation.run import owner
 from validation.soak import command as soak

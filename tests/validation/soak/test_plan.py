@@ -10,9 +10,10 @@ from strata.kernels.pool import GROUPS
 from validation.core.operation import Recipe
 from validation.operations import registry
 from validation.operations.attention import random_cases
-from validation.operations.attention.case import Case
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.recipes import Routing, Values, Weights
+from validation.operations.kv_pack import random_cases as pool_cases
+from validation.operations.kv_pack.case import Case
 from validation.run.runner import Job
 from validation.soak import plan as soak_plan
 
@@ -48,7 +49,7 @@ def test_a_run_is_a_function_of_seed_and_index(seed: int, index: int) -> None:
     assert registry.parse(job.case.text()) == job.case
     assert isinstance(job.case, ExpertCase) == (registry.of_path(job.path) in ("expert", "router", "combine"))
     if isinstance(job.case, Case):
-        low, high = random_cases.CONTEXTS
+        low, high = pool_cases.CONTEXTS
         assert low <= job.case.context <= high
         assert job.case.queries <= random_cases.EDGE_QUERIES
 
@@ -72,8 +73,8 @@ def test_a_pattern_chooses_the_paths() -> None:
 
 def test_every_size_occurs() -> None:
     attention = _attention(_jobs(1, MEETINGS))
-    assert {case.page_size for case in attention} == set(random_cases.PAGE_SIZES)
-    assert {case.n_head_kv for case in attention} == set(random_cases.KV_HEADS)
+    assert {case.page_size for case in attention} == set(pool_cases.PAGE_SIZES)
+    assert {case.n_head_kv for case in attention} == set(pool_cases.KV_HEADS)
     assert {case.group for case in attention} == set(GROUPS)
     assert {case.queries for case in attention} == {*range(1, random_cases.QUERIES + 1), random_cases.EDGE_QUERIES}
     assert any(case.top < case.context for case in attention)

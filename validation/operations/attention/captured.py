@@ -20,12 +20,13 @@ from validation.captured import archive
 from validation.captured.archive import Capture, CaptureError
 from validation.core.arrays import frozen
 from validation.core.case import CaseError
-from validation.operations.attention import planes
-from validation.operations.attention.case import MOST_CELLS, MOST_KV_HEADS, Case
-from validation.operations.attention.planes import Cells
-from validation.operations.attention.pools import Inputs, page_table, place, select
-from validation.operations.attention.recipes import find
+from validation.operations.attention.pools import Inputs, select
+from validation.operations.kv_pack import planes
 from validation.operations.kv_pack import reference as kv_pack
+from validation.operations.kv_pack.case import MOST_CELLS, MOST_KV_HEADS, Case
+from validation.operations.kv_pack.pages import page_table, place
+from validation.operations.kv_pack.planes import Cells
+from validation.operations.kv_pack.recipes import find
 from validation.operations.kv_pack.run import ROTATED, pack
 
 PACKERS = ("kernel", "reference", "gguf")

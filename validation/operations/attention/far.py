@@ -15,12 +15,11 @@ from strata.kernels.pool import Pool, PoolBuffers
 from validation.core.far_checks import Part, same
 from validation.core.mapped_buffers import Mapped
 from validation.operations.attention import pools
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
-from validation.operations.attention.recipes import find
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.pages import MOST_ROWS
+from validation.operations.kv_pack.recipes import find
 
-#: Rows that a pool has fewer of, by `Pool.check`.
-MOST_ROWS = 1 << 31
 #: Queries: four 32-bit words of each step record are more bytes than 32 bits count, and so is everything else.
 QUERIES = 1 << 29
 #: The checks of prompt attention.

@@ -30,7 +30,7 @@ from validation.core.handed import handed
 from validation.core.random_streams import Stream
 from validation.core.unknown_operation import UnknownOperationError
 from validation.numerics.tensorcore_rules import rule_for
-from validation.operations.attention.selection import TOP
+from validation.operations.kv_pack.case import TOP
 
 OPERATIONS = ("prompt_attention", "decode_attention")
 PAGE_SIZES = (1, 4, 16, 64, 512)

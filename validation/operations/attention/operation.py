@@ -13,12 +13,13 @@ from validation.core.far_checks import Part
 from validation.core.findings import Findings
 from validation.core.operation import Operation, Trial
 from validation.core.unknown_operation import UnknownOperationError
-from validation.operations.attention import far, fuzz, plan, random_cases, recipes, run
-from validation.operations.attention.case import Case
+from validation.operations.attention import far, fuzz, plan, random_cases, run
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.kernels import Operation as Kernels
-from validation.operations.attention.plan import SMALL_CELLS
-from validation.operations.attention.recipes import Recipe
+from validation.operations.kv_pack import recipes
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.plan import SMALL_CELLS
+from validation.operations.kv_pack.recipes import Recipe
 
 #: Far checks by operation.
 _FAR = {"prompt_attention": far.prompt, "decode_attention": far.decode}

@@ -8,9 +8,10 @@ from dataclasses import replace
 from strata.kernels.decode_attention import BATCH
 from strata.kernels.prompt_attention import DESCRIPTOR
 from validation.core.entry import Planned
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import BEYOND_WIDTHS, EDGE_WIDTHS
-from validation.operations.attention.recipes import of_operation
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.plan import FAR_CELLS, LARGE_POOL, PAGE_SIZES, SMALL_CELLS
+from validation.operations.kv_pack.recipes import of_operation
 
 #: Cases that a record must hold for each path of prompt attention: (context, queries).
 (_REQUIRED,) = DESCRIPTOR.required
@@ -19,19 +20,13 @@ REQUIRED = _REQUIRED.sizes
 SIZED_RECIPE = _REQUIRED.recipe
 #: Sizes of the published parity program: (context, queries), the edge of the identity selection last.
 PUBLISHED = ((32768, 2048), (1500, 1500), (2100, 256))
-PAGE_SIZES = (1, 4, 16, 64)
-#: Cells and queries of a quick case: past the second tile and the absent chunks; ragged in every page size.
-SMALL_CELLS = 211
+#: Cells and queries of a quick case.
 _SMALL = (SMALL_CELLS, 3)
 _WIDE = (2301, 23)
 #: Past two chunks of each path, ragged: the law recipe runs a path nine times more and is planned at this size alone.
 LAWS = (143, 3)
-#: Cells and queries of a case of far addresses.
-FAR = (97, 2)
 #: Queries that the baseline takes as two batches, the second one not full.
 _BATCHES = BATCH + 3
-#: Page size and KV heads of a pool whose cells lie past row 65,536: row numbers need more than 16 bits.
-LARGE_POOL = (4096, 16)
 
 
 #: Queries of a captured case, the last positions of the capture.
@@ -77,7 +72,7 @@ def quick(seed: int) -> list[Planned]:
         Planned(replace(_small("signed_decades", seed, LARGE_POOL[0], 1), n_head_kv=LARGE_POOL[1]), ("q4_0",)),
         Planned(_beyond(seed, BEYOND_WIDTHS[0], 1), flavor="fast", operations=("prompt_attention",)),
         Planned(_beyond(seed, BEYOND_WIDTHS[-1], len(BEYOND_WIDTHS)), ("q4_0",), "fast", ("prompt_attention",)),
-        Planned(Case("far", seed, *FAR), flavor="checked"),
+        Planned(Case("far", seed, FAR_CELLS, 2), flavor="checked"),
     ]
 
 

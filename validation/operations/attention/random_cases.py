@@ -5,28 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.kernels.pool import GROUPS
-from validation.operations.attention.case import Case
 from validation.operations.attention.plan import LAWS
-from validation.operations.attention.recipes import Widths, find
-from validation.operations.attention.selection import TOP
+from validation.operations.kv_pack.case import TOP, Case
+from validation.operations.kv_pack.random_cases import pool
+from validation.operations.kv_pack.recipes import Widths, find
 
-#: Cells: past three chunks and the absent ones. Queries: enough for neighbours.
-CONTEXTS = (40, 211)
 QUERIES = 4
 #: `width_edges` gives query i the i-th edge width; the first eight go past one chunk of 32.
 EDGE_QUERIES = 8
-PAGE_SIZES = (1, 3, 4, 16, 64, 100, 512)
-KV_HEADS = (1, 2, 3)
 #: Larger pages hold a law case in too few of them for its table of gaps.
 LAW_PAGES = 4
 #: The group of checked runs: the one that the quick profile compiles.
 CHECKED_GROUP = 12
-
-
-def pool(words: Sequence[int]) -> tuple[int, int, int]:
-    """Cells, cells of a page and KV heads that some words choose."""
-    context = CONTEXTS[0] + words[1] % (CONTEXTS[1] - CONTEXTS[0] + 1)
-    return context, PAGE_SIZES[words[2] % len(PAGE_SIZES)], KV_HEADS[words[3] % len(KV_HEADS)]
 
 
 def case(name: str, words: Sequence[int], checked: bool) -> Case:

@@ -25,13 +25,13 @@ from validation.operations.attention import preconditions as promises
 from validation.operations.attention.bound import kernel_bound, reference_bound
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.operations.attention.captured import build_captured
-from validation.operations.attention.case import Case
 from validation.operations.attention.certificate import Certificate, NotFiniteError, certify
 from validation.operations.attention.kernels import ATTENTION, Operation, device_milliseconds
 from validation.operations.attention.pools import Inputs, build
-from validation.operations.attention.recipes import find
 from validation.operations.attention.reference import Reference, attend
 from validation.operations.attention.sampling import referenced, rows_of
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.recipes import find
 
 #: On lanes a larger case (in cells times query heads) is repeated on the queries that have a reference only.
 REPEAT_LIMIT = 1 << 22

@@ -14,12 +14,11 @@ from validation.core.far_checks import Part
 from validation.core.findings import Findings
 from validation.core.operation import Operation, Trial
 from validation.core.unknown_operation import UnknownOperationError
-from validation.operations.attention import recipes
-from validation.operations.attention.case import Case
-from validation.operations.attention.plan import SMALL_CELLS
-from validation.operations.attention.random_cases import pool
-from validation.operations.attention.recipes import Recipe
-from validation.operations.kv_pack import far, plan, run
+from validation.operations.kv_pack import far, plan, recipes, run
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.plan import SMALL_CELLS
+from validation.operations.kv_pack.random_cases import pool
+from validation.operations.kv_pack.recipes import Recipe
 from validation.operations.kv_pack.run import ROTATED, Packing
 
 

@@ -18,13 +18,12 @@ from validation.core.launches import witnessed
 from validation.core.negative_probes import bit_battery
 from validation.core.settings import Settings
 from validation.core.verdict import Check, combine, holds, identical, within
-from validation.operations.attention import planes
-from validation.operations.attention.case import Case
-from validation.operations.attention.pools import page_table, place
-from validation.operations.attention.recipes import find
 from validation.operations.kv_pack import bound as bounds
-from validation.operations.kv_pack import reference
+from validation.operations.kv_pack import planes, reference
 from validation.operations.kv_pack import values as pack_values
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.pages import page_table, place
+from validation.operations.kv_pack.recipes import find
 
 #: Modes whose K, and whose V, are stored rotated.
 ROTATED = {"fp16": (False, False), "int8": (False, False), "k8v4": (False, True), "q4_0": (True, True)}

@@ -17,13 +17,13 @@ from validation.operations.attention import far
 from validation.operations.attention import metamorphic as laws
 from validation.operations.attention.bound import kernel_bound, reference_bound
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
-from validation.operations.attention.case import Case
 from validation.operations.attention.certificate import NotFiniteError, enclose
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.pools import Inputs, build
-from validation.operations.attention.recipes import find
 from validation.operations.attention.reference import Reference, attend
 from validation.operations.attention.sampling import rows_of, sampled
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.recipes import find
 from validation.record.canonical import float_of, short
 from validation.record.challenge import chosen
 from validation.record.recordable.recordable import (

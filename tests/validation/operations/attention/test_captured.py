@@ -16,7 +16,7 @@ from validation.controls.stub_packing import pack as numpy_pack
 from validation.core.random_streams import Stream
 from validation.operations.attention import captured as captured_case
 from validation.operations.attention.captured import build_captured
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.reference import hadamard
 
 FILE = Path("capture.npz")

@@ -19,10 +19,10 @@ from validation.controls.stub_packing import append, pack, packing
 from validation.core.findings import Findings
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
-from validation.operations.attention.case import Case
-from validation.operations.attention.recipes import Pages, find, of_operation
 from validation.operations.kv_pack import reference
 from validation.operations.kv_pack import run as pack_case
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.recipes import Pages, find, of_operation
 from validation.operations.kv_pack.run import ROTATED, Packing, same_pool
 from validation.run.runner import settle
 

@@ -8,8 +8,8 @@ from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor, healthy
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
-from validation.operations.attention.case import Case
 from validation.operations.attention.operation import under_test
+from validation.operations.kv_pack.case import Case
 from validation.record.recordable.attention import BOUNDED, asked
 from validation.run.runner import run_case
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strata.executors.base import StrataError
-from validation.operations.attention.recipes import RECIPES, Aim, Kind, Pages, Sign, Widths, find, of_operation
+from validation.operations.kv_pack.recipes import RECIPES, Aim, Kind, Pages, Sign, Widths, find, of_operation
 
 
 def test_every_recipe_says_why_in_one_sentence() -> None:

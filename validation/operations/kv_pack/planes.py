@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from validation.core.random_streams import NORMAL_BITS, Stream, scaled
-from validation.operations.attention.recipes import Kind, Plane, Sign
 from validation.operations.kv_pack import reference as kv_pack
+from validation.operations.kv_pack.recipes import Kind, Plane, Sign
 from validation.operations.kv_pack.reference import HEAD_DIM, INT8_GROUP, Q4_BLOCK, Q4_BYTES, Q4_ROW
 
 #: Dimensions under one scale. FP16 values are drawn in groups of 64 too, so that recipes mean the same.

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from validation.core.random_streams import Stream
-from validation.operations.attention.planes import EXTREME_SCALES, GROUP, climb_signs, draw, pack
-from validation.operations.attention.recipes import Kind, Plane, Sign
+from validation.operations.kv_pack.planes import EXTREME_SCALES, GROUP, climb_signs, draw, pack
+from validation.operations.kv_pack.recipes import Kind, Plane, Sign
 from validation.operations.kv_pack.reference import q4_0_scales, unpack_int8, unpack_q4_0
 
 FORMS = ("fp16", "int8", "q4_0")

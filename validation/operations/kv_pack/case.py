@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 from validation.core.case import MOST_SEED, CaseError, Fields, Number
 from validation.core.random_streams import Stream
-from validation.operations.attention.selection import TOP
 
+#: Blocks of `BLOCK` cells are selected, at most `TOP_K` cells plus what is left of the last block.
+TOP_K = 2048
+BLOCK = 4
+TOP = TOP_K + BLOCK - 1
 #: What a recipe may add: `layer` of a capture, `packer` of its pool.
 OPTIONS = ("layer", "packer")
 #: Cells and KV heads at most.

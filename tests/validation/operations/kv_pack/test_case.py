@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from validation.core.case import CaseError
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 
 CASES = st.builds(
     lambda recipe, seed, context, share, page, kv, group, top, options: Case(
