@@ -10,7 +10,7 @@ if __name__ == "__main__":  # before what may be missing is imported
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path as FilePath
@@ -29,7 +29,7 @@ from validation.mutants import matrix, published
 from validation.mutants.faults import table
 from validation.mutants.mutant import Mutant
 from validation.mutants.store import Store
-from validation.mutants.trial import Outcome, ending_with_this, outcome
+from validation.mutants.trial import Outcome, outcome, trial_workers
 from validation.report.claim import Claim
 from validation.report.progress import Reporter
 from validation.terminal import Terminal
@@ -150,7 +150,7 @@ def _run(mutants: Sequence[Mutant], options: argparse.Namespace, store: Store, c
                 continue
             reporter.finished(f"{kept.name} (kept)", "")
             yield kept
-        with ThreadPoolExecutor(options.jobs) as workers, ending_with_this():
+        with trial_workers(options.jobs) as workers:
             waiting = [workers.submit(outcome, mutant, options.executor) for mutant in fresh]
             try:
                 for future in as_completed(waiting):

@@ -91,7 +91,7 @@ def test_any_error_reports_what_is_finished(
 def test_the_end_of_the_command_ends_its_trials(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """SIGTERM reaches this process alone; a trial in a thread may take ten minutes."""
+    """SIGTERM reaches this process alone; a trial in a thread may take ten minutes. Later trials are not ended."""
     waiting = threading.Event()
 
     def outcome(mutant: Mutant, executor: str) -> Outcome:
@@ -112,6 +112,8 @@ def test_the_end_of_the_command_ends_its_trials(
     monkeypatch.setattr(command, "outcome", outcome)
     assert command.main([*NAMES[:2], "--jobs", "2"]) == 1
     assert not trial._running
+    monkeypatch.setattr(subprocess, "Popen", real)
+    assert trial._python(tmp_path, "later", ["-c", "import time; time.sleep(0.1)"]).returncode == 0
 
 
 def test_an_unknown_mutant_is_named(capsys: pytest.CaptureFixture[str]) -> None:
