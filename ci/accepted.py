@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
-import validation.blas_threads  # noqa: F401  before anything imports NumPy
+import validation.host.blas_threads  # noqa: F401  before anything imports NumPy
 from strata.arguments import whole
 from strata.command import command
 from strata.executors.base import StrataError

@@ -13,8 +13,8 @@ from strata.executors.base import Executor
 from strata.formats import FORMATS
 from strata.formats.blocks import plain
 from strata.kernels import block_decode
-from validation import block_sweeps
-from validation.reference import blocks as reference
+from validation.numerics import blocks as reference
+from validation.operations.kv_pack import block_sweeps
 
 LIMIT_BYTES = 500_000
 NAMES = list(FORMATS)

@@ -12,7 +12,7 @@ from fixtures import q4_0_blocks as golden
 from strata.executors.base import POISON_OUTPUT
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import kv_pack
-from validation.reference import kv_pack as reference
+from validation.operations.kv_pack import reference
 
 LIMIT_BYTES = 300_000
 FAMILIES = list(golden.FAMILIES)

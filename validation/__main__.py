@@ -15,24 +15,30 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-import validation.blas_threads  # noqa: F401  before anything imports NumPy
+import validation.host.blas_threads  # noqa: F401  before anything imports NumPy
 from strata.arguments import file, whole, word
 from strata.command import command
 from strata.executors import NAMES as EXECUTORS
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
-from validation import floor_command, fuzz, kinds, ledger_command, parity, profiles, soak, static
-from validation.controls import proof
-from validation.experts import faults
+from validation.controls import floor_command, self_test
+from validation.core.settings import PREDICT
+from validation.fuzz import command as fuzz
+from validation.host.terminal import Terminal
+from validation.ledger import command as ledger_command
 from validation.memory import command as memory_command
-from validation.predict import DEFAULT_RULE
-from validation.profiles import PROFILES
+from validation.numerics.tensorcore_rules import DEFAULT_RULE
+from validation.operations import registry
+from validation.operations.experts import fault_survey
+from validation.parity import command as parity
 from validation.record import recording, verify_command
 from validation.report import command as report_command
-from validation.settings import PREDICT
-from validation.terminal import Terminal
+from validation.run import plan as profiles
+from validation.run.plan import PROFILES
+from validation.soak import command as soak
+from validation.static import command as static
 
-COULD_NOT_RUN = 2
+FAILED, COULD_NOT_RUN = 1, 2
 #: Timings that anybody may ask for of one case: each is a pair of events of the card.
 MOST_REPS = 10_000
 #: The largest seed of a schedule: lanes take twice it, in 64 bits.
@@ -41,7 +47,7 @@ LOG_WIDTH = 140
 #: Commands that a module carries out: its `add_arguments` and `run`, its docstring for --help; and a line on each.
 _COMMANDS: dict[str, tuple[Any, str]] = {
     "fuzz": (fuzz, "random configurations, infinities and NaN among them, compared bit for bit"),
-    "faults": (faults, "known faults of expert kernels, and which limits let them through"),
+    "faults": (fault_survey, "known faults of expert kernels, and which limits let them through"),
     "static": (static, "registers, shared memory, spills and instructions"),
     "soak": (soak, "many healthy runs of small cases with fresh seeds: is there a false alarm?"),
     "ledger": (ledger_command, "how much of their bounds the kernels use"),
@@ -134,13 +140,13 @@ def _list(command: str, console: Console) -> int:
     else:
         table.add_column("recipe", no_wrap=True)
         table.add_column("why")
-        for recipe in kinds.recipes_of_all().values():
+        for recipe in registry.recipes_of_all().values():
             table.add_row(recipe.name, recipe.motivation)
     console.print(table)
     return 0
 
 
-@command(interrupted=parity.FAILED)  # of commands that keep nothing; those that do say so themselves
+@command(interrupted=FAILED)  # of commands that keep nothing; those that do say so themselves
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -152,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command in _COMMANDS:
         return int(_COMMANDS[options.command][0].run(options, console))
     if options.command == "controls":
-        return proof.run(console)
+        return self_test.run(console)
     return _list(options.command, console)
 
 

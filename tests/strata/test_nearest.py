@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from strata.kernels.paths import PATHS, select
 from strata.nearest import MOST, hint, nearest, slips
 from strata.switches import SWITCHES
-from validation import kinds
-from validation.cases import Case, CaseError
-from validation.experts.case import parse
+from validation.operations import registry
+from validation.operations.attention.case import Case, CaseError
+from validation.operations.experts.case import parse
 
 WORDS = st.text("abcd_", min_size=0, max_size=12)
 
@@ -24,7 +24,7 @@ def test_slips_are_a_distance(one: str, two: str, three: str) -> None:
     assert slips(one + three, two + three) <= slips(one, two)
 
 
-@given(st.sampled_from([*PATHS, *SWITCHES, *kinds.recipes_of_all()]), st.data())
+@given(st.sampled_from([*PATHS, *SWITCHES, *registry.recipes_of_all()]), st.data())
 def test_one_slip_is_found(name: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(name) - 2))
     kind = data.draw(st.sampled_from(["drop", "double", "swap", "other"]))
@@ -51,14 +51,14 @@ def test_what_is_suggested_is_near(name: str, known: list[str]) -> None:
 @pytest.mark.parametrize("name", ["banana", "STRATA_BANANA", "x", "", "prompt", "head", "experts_hot", "9" * 5000])
 def test_what_is_not_near_is_not_said(name: str) -> None:
     """Of a name like no other, a list or the command that prints one is said instead."""
-    assert nearest(name, [*PATHS, *SWITCHES, *kinds.recipes_of_all()]) is None
+    assert nearest(name, [*PATHS, *SWITCHES, *registry.recipes_of_all()]) is None
 
 
 def test_the_tables_say_where_all_names_stand() -> None:
     with pytest.raises(ValueError, match=r"^no path matches 'banana'; see `python -m validation paths`$"):
         select("banana")
     with pytest.raises(Exception, match=r"^no recipe is called 'banana'; see `python -m validation recipes`$"):
-        kinds.find("banana")
+        registry.find("banana")
     for words in ("recipe=uniform banana=1", "recipe=experts_plain tokens=1 banana=1"):
         with pytest.raises(CaseError, match="unknown key 'banana'; expected one of recipe, seed"):
             parse(words)

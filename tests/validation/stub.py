@@ -11,21 +11,12 @@ import pytest
 
 from strata.executors.base import POISON_OUTPUT, Argument, Buffer, Image, Kernel, Witness
 from strata.executors.lanes import LanesExecutor
-from validation import floor, ledger
-from validation.controls.stand_in import (
-    DIGEST,
-    Fault,
-    StubCard,
-    StubExecutor,
-    StubOutcome,
-    attention,
-    healthy,
-    kernel,
-    witness,
-)
-from validation.pools import Inputs
-from validation.reference.prompt_attention import resident, values
-from validation.selection import WIDTH
+from validation.core.stub_executor import DIGEST, StubCard, StubExecutor, witness
+from validation.ledger import floor, ledger
+from validation.operations.attention.pools import Inputs
+from validation.operations.attention.reference import resident, values
+from validation.operations.attention.selection import WIDTH
+from validation.operations.attention.stub_kernels import Fault, StubOutcome, attention, healthy, kernel
 
 __all__ = [
     "DIGEST",
@@ -93,7 +84,7 @@ def _by_cell(cells: np.ndarray, inputs: Inputs) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Lawful:
-    """Slow attention that keeps every law of `validation/laws.py`: sums of float32 in the order of the cells' numbers.
+    """Slow attention that keeps every law of `operations/attention/metamorphic.py`: float32 sums in the order of cells.
 
     Each field can break one. q, v: change the values; order: the cells of a list in the order in which they are
     added; weight: changes the weights, float32 [kv, group, cells].

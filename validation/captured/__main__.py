@@ -27,7 +27,7 @@ from strata.unforeseen import INTERRUPTED
 from validation.captured.archive import Capture, load
 from validation.captured.capture import DEFAULT_LAYERS, DEFAULT_TOKENS, capture
 from validation.captured.forward import Progress
-from validation.terminal import Terminal
+from validation.host.terminal import Terminal
 
 
 @command()

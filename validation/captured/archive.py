@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata.executors.base import StrataError
-from validation import json_file, whole_file
 from validation.captured.forward import AttentionInputs
-from validation.json_file import JsonError
+from validation.host import json_file, whole_file
+from validation.host.json_file import JsonError
 
 FORMAT = "strata-capture/1"
 PARTS = ("q", "k", "v")

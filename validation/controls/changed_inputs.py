@@ -19,24 +19,30 @@ from strata.kernels.combine import Combined
 from strata.kernels.kv_pack import Packed
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.router import Routing
-from validation import around_case, attention_case, expert_case, pack_case, runner
-from validation.attention_case import Memo
-from validation.cases import Case
-from validation.controls import around, pack_stand_in, stand_in
-from validation.controls.control import Control
+from validation.controls import router as around
+from validation.controls import stub_packing
 from validation.controls.experts import said
-from validation.controls.stand_in import StubBuffer, StubCard, StubExecutor
-from validation.experts import stand_in as expert_stand_in
-from validation.experts.arithmetic import DECODE, FUSED, MMQ
-from validation.experts.case import ExpertCase
-from validation.experts.inputs import Inputs as Routed
-from validation.experts.operation import Outcome as Rows
-from validation.experts.operation import Shape
-from validation.findings import Findings
-from validation.operations import Operation, Outcome
-from validation.pack_case import Packing
-from validation.pools import Inputs
-from validation.settings import Settings
+from validation.core.control import Control
+from validation.core.findings import Findings
+from validation.core.settings import Settings
+from validation.core.stub_executor import BLOCK, ENTRY, StubBuffer, StubCard, StubExecutor
+from validation.operations.attention import run as attention_case
+from validation.operations.attention import stub_kernels
+from validation.operations.attention.case import Case
+from validation.operations.attention.kernels import Operation, Outcome
+from validation.operations.attention.pools import Inputs
+from validation.operations.attention.run import Memo
+from validation.operations.experts import run as expert_case
+from validation.operations.experts import stub_kernels as expert_stand_in
+from validation.operations.experts.arithmetic import DECODE, FUSED, MMQ
+from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.inputs import Inputs as Routed
+from validation.operations.experts.operation import Outcome as Rows
+from validation.operations.experts.operation import Shape
+from validation.operations.kv_pack import run as pack_case
+from validation.operations.kv_pack.run import Packing
+from validation.operations.router import run as around_case
+from validation.run import runner
 
 LANES = StubExecutor()
 #: Bits of a float32 that a fault clears.
@@ -98,7 +104,7 @@ class OverwritingBoth(Meddler):
     def act(self, executor: Executor, given: np.ndarray) -> None:
         octets = np.ascontiguousarray(given).reshape(-1).view(np.uint8).copy()
         buffer = executor.array(octets, "given")
-        executor.launch(Kernel(stand_in.ENTRY, stand_in.ENTRY, stand_in.BLOCK), (1, 1, 1), [buffer])
+        executor.launch(Kernel(ENTRY, ENTRY, BLOCK), (1, 1, 1), [buffer])
         octets[-1] ^= 1
         buffer.write(octets)
 
@@ -107,7 +113,7 @@ def overwritten(executor: Executor, given: np.ndarray) -> None:
     """A launch that changes the last byte of its input, of an odd number of bytes."""
     octets = np.ascontiguousarray(given).reshape(-1).view(np.uint8)[:-1]
     buffer = executor.array(octets, "given")
-    executor.launch(Kernel(stand_in.ENTRY, stand_in.ENTRY, stand_in.BLOCK), (1, 1, 1), [buffer])
+    executor.launch(Kernel(ENTRY, ENTRY, BLOCK), (1, 1, 1), [buffer])
     other = octets.copy()
     other[-1] ^= 1
     buffer.write(other)
@@ -123,7 +129,7 @@ def _orders() -> dict[str, int]:
 
 
 def _attention(operation: str, path: Path, meddler: Meddler) -> Findings:
-    plain = stand_in.kernel(order=_orders()[operation])
+    plain = stub_kernels.kernel(order=_orders()[operation])
 
     def run(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
         meddler.before(executor, inputs.q)
@@ -131,12 +137,12 @@ def _attention(operation: str, path: Path, meddler: Meddler) -> Findings:
         meddler.after(executor, inputs.q)
         return made
 
-    operations = stand_in.healthy(**{operation: replace(plain, run=run)})
+    operations = stub_kernels.healthy(**{operation: replace(plain, run=run)})
     return attention_case.run(_CASE, path, LANES, Settings(), Memo(), operations)
 
 
 def _pack(operation: str, path: Path, meddler: Meddler) -> Findings:
-    healthy = pack_stand_in.packing()
+    healthy = stub_packing.packing()
 
     def around_k(run: Callable[..., Packed], k: int) -> Callable[..., Packed]:
         def call(executor: Executor, *args: Any, **named: Any) -> Packed:
@@ -214,10 +220,10 @@ def _timed() -> str:
 
     def operation(name: str, changes: bool) -> Operation:
         def prepare(executor: Executor, path: Path, inputs: Inputs) -> tuple[Callable[[], object], Any]:
-            out = StubBuffer(stand_in.attention(inputs, _orders()[name]))
+            out = StubBuffer(stub_kernels.attention(inputs, _orders()[name]))
             return (lambda: overwritten(executor, inputs.q) if changes else None), out
 
-        return replace(stand_in.kernel(order=_orders()[name]), prepare=prepare)
+        return replace(stub_kernels.kernel(order=_orders()[name]), prepare=prepare)
 
     operations = {name: operation(name, name == "prompt_attention") for name in _orders()}
     path = PATHS[OPERATIONS["prompt_attention"][0]]
@@ -229,7 +235,7 @@ def _timed() -> str:
 
 def _same_result() -> str:
     """Every run gives the same array again, and the second writes another bit into it. One query has one order."""
-    plain, kept = stand_in.kernel(), []
+    plain, kept = stub_kernels.kernel(), []
 
     def run(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
         made = plain.run(executor, path, inputs)
@@ -238,7 +244,7 @@ def _same_result() -> str:
             kept[0].out.view(np.uint32)[-1, -1, -1] ^= 1
         return kept[0]
 
-    operations = stand_in.healthy(prompt_attention=replace(plain, run=run))
+    operations = stub_kernels.healthy(prompt_attention=replace(plain, run=run))
     case, path = replace(_CASE, queries=1), PATHS[OPERATIONS["prompt_attention"][0]]
     found = runner.answered(lambda: attention_case.run(case, path, LANES, Settings(), Memo(), operations))
     return said(found, "repeat")
@@ -246,7 +252,7 @@ def _same_result() -> str:
 
 def _after_a_failure() -> str:
     """A run that changes its inputs and fails, and a healthy one on the same data: what it is given is whole."""
-    plain, memo = stand_in.kernel(), Memo()
+    plain, memo = stub_kernels.kernel(), Memo()
 
     def fails(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
         Meddler().act(executor, inputs.q)
@@ -255,7 +261,7 @@ def _after_a_failure() -> str:
     path = PATHS[OPERATIONS["prompt_attention"][0]]
     answers = []
     for run in (fails, plain.run):
-        operations = stand_in.healthy(prompt_attention=replace(plain, run=run))
+        operations = stub_kernels.healthy(prompt_attention=replace(plain, run=run))
         found = runner.answered(partial(attention_case.run, _CASE, path, LANES, Settings(), memo, operations))
         answers.append(said(found, "run"))
     return ", then ".join(answers)
@@ -286,7 +292,7 @@ def _unchanged(operation: str) -> str:
         def act(self, executor: Executor, given: np.ndarray) -> None:
             """Launch on a copy in the executor's memory, and change nothing."""
             buffer = executor.array(given, "given")
-            executor.launch(Kernel(stand_in.ENTRY, stand_in.ENTRY, stand_in.BLOCK), (1, 1, 1), [buffer])
+            executor.launch(Kernel(ENTRY, ENTRY, BLOCK), (1, 1, 1), [buffer])
 
     return _asked(operation, Idle, "")
 

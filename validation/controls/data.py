@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from strata.kernels.pool import Pool
-from validation import pools, profiles, promises
-from validation.cases import Case
-from validation.controls.control import Control
-from validation.draws import Stream
-from validation.pools import Inputs
-from validation.recipes import of_operation
-from validation.reference.kv_pack import Q4_BYTES
+from validation.core.control import Control
+from validation.core.random_streams import Stream
+from validation.operations.attention import pools
+from validation.operations.attention import preconditions as promises
+from validation.operations.attention.case import Case
+from validation.operations.attention.pools import Inputs
+from validation.operations.attention.recipes import of_operation
+from validation.operations.kv_pack.reference import Q4_BYTES
+from validation.run import plan as profiles
 
 #: Sizes at which every promise is asked: more than 256 scales of a plane, more than 32 pages, a sparse selection.
 SMALL = Case("signed_decades", 1, 70, 3, 2, n_head_kv=2, group=4, top=40)

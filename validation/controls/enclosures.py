@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from validation import enclosure
-from validation.controls.control import Control
-from validation.enclosure import Enclosure
+from validation.core.control import Control
+from validation.numerics import interval as enclosure
+from validation.numerics.interval import Enclosure
 
 #: Two queries, one head; the truth is 1/3 everywhere, which no float is.
 TRUTH, SHAPE = Fraction(1, 3), (2, 1, 256)

@@ -16,31 +16,34 @@ import numpy as np
 
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import HEAD_DIM
-from validation import attention_case, path_bound, pools
-from validation.arrays import frozen
-from validation.attention_case import Memo
-from validation.bounds import combine as combine_bounds
-from validation.bounds import expert_decode as decode_bounds
-from validation.bounds import experts as expert_bounds
-from validation.bounds import kv_pack as pack_bounds
-from validation.bounds import router as router_bounds
-from validation.bounds.softmax import WIDENED
-from validation.cases import Case
-from validation.controls.control import Control
-from validation.controls.stand_in import StubExecutor
-from validation.experts import around, expected
-from validation.experts.arithmetic import DECODE, FUSED, MMQ, Arithmetic
-from validation.experts.case import ExpertCase
-from validation.experts.inputs import Inputs as Routed
-from validation.experts.inputs import Matrices
-from validation.experts.inputs import build as build_experts
-from validation.operations import ATTENTION
-from validation.pools import Inputs
-from validation.reference import expert_decode as decode_reference
-from validation.reference import experts as expert_reference
-from validation.reference import router as router_reference
-from validation.reference.experts import Weights
-from validation.reference.prompt_attention import attend
+from validation.core.arrays import frozen
+from validation.core.control import Control
+from validation.core.stub_executor import StubExecutor
+from validation.numerics.roundoff import WIDENED
+from validation.operations.attention import bound as path_bound
+from validation.operations.attention import pools
+from validation.operations.attention import run as attention_case
+from validation.operations.attention.case import Case
+from validation.operations.attention.kernels import ATTENTION
+from validation.operations.attention.pools import Inputs
+from validation.operations.attention.reference import attend
+from validation.operations.attention.run import Memo
+from validation.operations.combine import bound as combine_bounds
+from validation.operations.experts import bound as expert_bounds
+from validation.operations.experts import bound_decode as decode_bounds
+from validation.operations.experts import expected
+from validation.operations.experts import reference as expert_reference
+from validation.operations.experts import reference_decode as decode_reference
+from validation.operations.experts.arithmetic import DECODE, FUSED, MMQ, Arithmetic
+from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.inputs import Inputs as Routed
+from validation.operations.experts.inputs import Matrices
+from validation.operations.experts.inputs import build as build_experts
+from validation.operations.experts.reference import Weights
+from validation.operations.kv_pack import bound as pack_bounds
+from validation.operations.router import bound as router_bounds
+from validation.operations.router import inputs as around
+from validation.operations.router import reference as router_reference
 
 EVEN, GROWS = "alike", "grows with the data"
 #: Data becomes so many times as large.

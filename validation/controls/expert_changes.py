@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import POISON_OUTPUT, Witness
-from validation.controls.stand_in import StubExecutor, witness
-from validation.experts.inputs import Inputs
-from validation.experts.operation import Outcome, Shape
+from validation.core.stub_executor import StubExecutor, witness
+from validation.operations.experts.inputs import Inputs
+from validation.operations.experts.operation import Outcome, Shape
 
 LANES = StubExecutor()
 

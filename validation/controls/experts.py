@@ -14,9 +14,6 @@ import numpy as np
 
 from strata.executors.base import Executor
 from strata.kernels.paths import PATHS, Path
-from validation import expert_case, runner
-from validation.attention_case import Memo
-from validation.controls.control import Control
 from validation.controls.expert_changes import (
     LANES,
     Wrong,
@@ -43,13 +40,17 @@ from validation.controls.expert_changes import (
     up_one_step,
     witnesses,
 )
-from validation.experts import stand_in
-from validation.experts.arithmetic import FUSED, MMQ, Arithmetic
-from validation.experts.case import ExpertCase
-from validation.experts.inputs import Inputs, build
-from validation.experts.operation import ExpertOperation, Outcome, Shape
-from validation.findings import Findings
-from validation.settings import Settings
+from validation.core.control import Control
+from validation.core.findings import Findings
+from validation.core.settings import Settings
+from validation.operations.attention.run import Memo
+from validation.operations.experts import run as expert_case
+from validation.operations.experts import stub_kernels
+from validation.operations.experts.arithmetic import FUSED, MMQ, Arithmetic
+from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.inputs import Inputs, build
+from validation.operations.experts.operation import ExpertOperation, Outcome, Shape
+from validation.run import runner
 
 PATH = PATHS["expert_fused/iq3_xxs/iq4_nl/sm80"]
 #: Signed scales; ids that name nobody; tokens that are not finite.
@@ -68,7 +69,7 @@ class _Kept:
     def __call__(self, inputs: Inputs, executor: Executor, arithmetic: Any) -> Outcome:
         key = (inputs.blobs[-1].tobytes(), inputs.x.tobytes(), inputs.ids.tobytes(), repr(arithmetic).encode())
         if key not in self.held:
-            self.held[key] = stand_in.outcome(inputs, executor, arithmetic)
+            self.held[key] = stub_kernels.outcome(inputs, executor, arithmetic)
         made = self.held[key]
         out, gate, up = (None if x is None else x.copy() for x in (made.out, made.gate, made.up))
         assert out is not None
@@ -83,7 +84,7 @@ _memo = Memo()
 def _kernel(wrong: Wrong | None = None, arithmetic: Arithmetic = FUSED) -> ExpertOperation:
     """A stand-in whose results are kept, with a fault."""
     calls: list[int] = []
-    usual = stand_in.kernel(shapes=SHAPES)
+    usual = stub_kernels.kernel(shapes=SHAPES)
 
     def run(executor: Executor, path: Path, inputs: Inputs, shape: Shape | None, trace: bool) -> Outcome:
         calls.append(1)

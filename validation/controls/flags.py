@@ -16,7 +16,7 @@ from strata.executors.cuda import images
 from strata.executors.cuda.nvrtc import Compiled
 from strata.executors.lanes import build as lanes
 from strata.kernels import combine, router
-from validation.controls.control import Control
+from validation.core.control import Control
 
 #: What a control answers when every flag is there.
 ALL = "all there"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from validation import floor, ledger
-from validation.controls.control import Control
-from validation.floor import Names
+from validation.core.control import Control
+from validation.ledger import floor, ledger
+from validation.ledger.floor import Names
 
 
 def standing(controls: Mapping[str, Iterable[str]]) -> Iterator[Control]:

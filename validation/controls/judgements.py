@@ -11,12 +11,15 @@ import numpy as np
 
 from strata.executors.base import Executor, Witness
 from strata.kernels.pool import Pool
-from validation import judge, pack_case, probes, runner, verdict
-from validation.arrays import frozen
-from validation.controls.control import Control
-from validation.controls.stand_in import BLOCK, DIGEST, ENTRY, StubCard, StubExecutor
-from validation.reference.prompt_attention import Reference
-from validation.verdict import Check, Verdict
+from validation.core import negative_probes, verdict
+from validation.core.arrays import frozen
+from validation.core.control import Control
+from validation.core.stub_executor import BLOCK, DIGEST, ENTRY, StubCard, StubExecutor
+from validation.core.verdict import Check, Verdict
+from validation.operations.attention import gates as judge
+from validation.operations.attention.reference import Reference
+from validation.operations.kv_pack import run as pack_case
+from validation.run import runner
 
 #: Worst first, written here once more: a verdict that is put before another wins over it.
 RANK = ("EXCEEDS", "VOID", "NOT_RUN", "INCONCLUSIVE", "WITHIN_BOUND", "EXACT")
@@ -170,7 +173,7 @@ PROBES = (
 
 
 def _probed(reference: np.ndarray, bound: Any, judged: Callable[[np.ndarray], bool]) -> str:
-    return probes.self_check(reference, bound, judged).verdict.value
+    return negative_probes.self_check(reference, bound, judged).verdict.value
 
 
 def _battery(old: np.ndarray | None, truth: judge.Truth) -> str:
@@ -233,7 +236,7 @@ def probing() -> Iterator[Control]:
         yield Control(f"battery/{row}", partial(_battery, old, asked), expected)
     yield Control(
         "battery/wrong answers that were refused",
-        lambda: ", ".join(probes.self_check(REF, truth.bound, sound).figures["refused"]),
+        lambda: ", ".join(negative_probes.self_check(REF, truth.bound, sound).figures["refused"]),
         ", ".join(PROBES),
     )
     bits = np.ones((2, 3), np.float16)

@@ -15,18 +15,20 @@ import numpy as np
 
 from strata.executors.base import POISON_OUTPUT, Executor, LaunchError, StrataError
 from strata.kernels.paths import PATHS, Path
-from validation import path_bound, pools, runner
-from validation.arrays import frozen
-from validation.attention_case import Memo
-from validation.cases import Case
-from validation.controls import stand_in
-from validation.controls.control import Control
-from validation.controls.stand_in import Attended, StubCard, StubExecutor, StubOutcome
-from validation.operations import Operation, Outcome
-from validation.pools import Inputs
-from validation.reference.prompt_attention import attend
-from validation.sampling import EVERY_QUERY
-from validation.settings import Settings
+from validation.core.arrays import frozen
+from validation.core.control import Control
+from validation.core.settings import Settings
+from validation.core.stub_executor import StubCard, StubExecutor
+from validation.operations.attention import bound as path_bound
+from validation.operations.attention import pools, stub_kernels
+from validation.operations.attention.case import Case
+from validation.operations.attention.kernels import Operation, Outcome
+from validation.operations.attention.pools import Inputs
+from validation.operations.attention.reference import attend
+from validation.operations.attention.run import Memo
+from validation.operations.attention.sampling import EVERY_QUERY
+from validation.operations.attention.stub_kernels import Attended, StubOutcome
+from validation.run import runner
 
 PATH = PATHS["prompt_attention/q4_0/sm80"]
 #: Scales of both signs over decades; past a chunk of 32 cells, two KV heads of four query heads, three queries.
@@ -37,7 +39,7 @@ MANY = replace(CASE, context=EVERY_QUERY + 1, queries=EVERY_QUERY + 1)
 
 LANES = StubExecutor()
 attention = Attended()
-kernel = partial(stand_in.kernel, compute=attention)
+kernel = partial(stub_kernels.kernel, compute=attention)
 
 
 def _healthy() -> dict[str, Operation]:

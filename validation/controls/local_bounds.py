@@ -15,21 +15,22 @@ from typing import Any
 import numpy as np
 
 from strata.kernels.paths import PATHS, Path
-from validation import path_bound, pools
-from validation.arrays import frozen
-from validation.bounds import combine as combine_bounds
-from validation.bounds import experts as expert_bounds
-from validation.bounds import kv_pack as pack_bounds
-from validation.bounds import router as router_bounds
-from validation.cases import Case
-from validation.controls.control import Control
-from validation.controls.stand_in import StubExecutor
-from validation.experts import around
-from validation.experts.case import ExpertCase
-from validation.experts.inputs import build as build_experts
-from validation.pools import Inputs
-from validation.reference import router as router_reference
-from validation.reference.prompt_attention import attend
+from validation.core.arrays import frozen
+from validation.core.control import Control
+from validation.core.stub_executor import StubExecutor
+from validation.operations.attention import bound as path_bound
+from validation.operations.attention import pools
+from validation.operations.attention.case import Case
+from validation.operations.attention.pools import Inputs
+from validation.operations.attention.reference import attend
+from validation.operations.combine import bound as combine_bounds
+from validation.operations.experts import bound as expert_bounds
+from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.inputs import build as build_experts
+from validation.operations.kv_pack import bound as pack_bounds
+from validation.operations.router import bound as router_bounds
+from validation.operations.router import inputs as around
+from validation.operations.router import reference as router_reference
 
 LOCAL = "of its own, neighbours in"
 #: Neighbours become so many times as large.

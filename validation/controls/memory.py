@@ -18,7 +18,7 @@ from strata.executors.base import StrataError
 from strata.memory import cache_size, carve, chunks, pieces, prompt_plan, tail
 from strata.memory.geometry import ExpertGeometry
 from strata.memory.slots import SLOT_ALIGN, Slots, sized_slots
-from validation.controls.control import Control
+from validation.core.control import Control
 
 #: What a control answers when no case differs.
 AGREES = "agrees"

@@ -15,8 +15,8 @@ from strata.memory.chunks import KEEP_SLOTS
 from strata.memory.pieces import MIB
 from strata.memory.plan_asked import GRANULARITY, Asked
 from strata.memory.shapes import ModelShape
-from validation.controls.control import Control
 from validation.controls.memory import AGREES
+from validation.core.control import Control
 from validation.memory.world import GRANULARITY as GRANULE
 from validation.memory.world import KINDS, World
 

@@ -9,14 +9,17 @@ from functools import partial
 from typing import Any
 
 from strata.kernels.paths import PATHS, select
-from validation import runner
-from validation.cases import Case
-from validation.controls.control import Answer, Control
-from validation.controls.stand_in import StubExecutor, healthy, kernel
-from validation.ledger import Drift
-from validation.ledger_review import Review
-from validation.runner import Job, Station
-from validation.settings import Settings
+from validation.core.control import Answer, Control
+from validation.core.settings import Settings
+from validation.core.stub_executor import StubExecutor
+from validation.ledger.ledger import Drift
+from validation.ledger.review import Review
+from validation.ledger.whole_run import WholeRun
+from validation.operations.attention.case import Case
+from validation.operations.attention.stub_kernels import healthy, kernel
+from validation.run import runner
+from validation.run.plan_request import plan_entries
+from validation.run.runner import Job, Station
 
 _RIGHT, _WRONG = Answer("one", "EXACT", "EXACT"), Answer("two", "EXACT", "EXCEEDS")
 #: A case that costs next to nothing: one query of an empty pool.
@@ -56,8 +59,6 @@ RUNS: tuple[tuple[str, int, tuple[str, ...], tuple[Answer, ...], str, int], ...]
 
 def run_level() -> Iterator[Control]:
     """The rows of RUNS, put to the record that the command keeps."""
-    # The command imports this package; by the time a control is asked both are there.
-    from validation import parity
 
     def ask(
         planned: int,
@@ -67,7 +68,7 @@ def run_level() -> Iterator[Control]:
         readings: Sequence[str] = (),
     ) -> str:
         nowhere: Any = None
-        run = parity.Run([], [Job(_CASE, _PATH)] * planned, nowhere, Settings(), None, controls=controls)
+        run = WholeRun([], [Job(_CASE, _PATH)] * planned, nowhere, Settings(), None, controls=controls)
         run.review = held
         for index, verdict in enumerate(verdicts):
             checks = [
@@ -86,7 +87,7 @@ def run_level() -> Iterator[Control]:
     for name, second, passed in (("one reading", "sm_75", True), ("two readings", "sm_75_block4", False)):
         asked = partial(right, readings=("sm_75", second))
         yield Control(f"run/{name}", asked, f"EXACT, passed {passed}, exit {int(not passed)}")
-    yield Control("run/a planned seed", partial(_seeds, parity.plan_entries), "{'40'} {'41'}")
+    yield Control("run/a planned seed", partial(_seeds, plan_entries), "{'40'} {'41'}")
     yield Control("run/every job is run", _jobs, "3 run, 3 ended with their own result, 3 results")
     for when, crashing in (("before its output", _before), ("after its output", _after)):
         yield Control(f"run/a case that crashes {when}", partial(_crash, crashing), "NOT_RUN, then WITHIN_BOUND")

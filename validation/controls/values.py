@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import POISON_OUTPUT, POISON_WORKSPACE
-from validation import verdict
-from validation.controls.control import Control
-from validation.verdict import Check
+from validation.core import verdict
+from validation.core.control import Control
+from validation.core.verdict import Check
 
 INF, NAN = float("inf"), float("nan")
 #: The smallest float32 and float64 above zero, the largest float32, and one float32 step above 1.

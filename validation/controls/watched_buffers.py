@@ -17,16 +17,18 @@ from strata.executors.base import Argument, Buffer, Executor, Kernel, Witness
 from strata.kernels import kv_pack
 from strata.kernels.paths import EXPERTS, PATHS, Path
 from strata.kernels.pool import HEAD_DIM
-from validation import around_case, pack_case, pools
-from validation.cases import Case
-from validation.controls.control import Control
-from validation.controls.stand_in import StubExecutor
-from validation.experts import around
-from validation.experts.case import ExpertCase
-from validation.experts.inputs import build as build_experts
-from validation.experts.kernels import OPERATIONS
-from validation.operations import ATTENTION
-from validation.watched import Watched
+from validation.core.control import Control
+from validation.core.stub_executor import StubExecutor
+from validation.core.watched import Watched
+from validation.operations.attention import pools
+from validation.operations.attention.case import Case
+from validation.operations.attention.kernels import ATTENTION
+from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.inputs import build as build_experts
+from validation.operations.experts.kernels import OPERATIONS
+from validation.operations.kv_pack import run as pack_case
+from validation.operations.router import inputs as around
+from validation.operations.router import run as around_case
 
 
 class Ledger(StubExecutor):

@@ -20,7 +20,7 @@ import strata
 from strata.memory.cache import ExpertCache
 from strata.memory.lending import Lending
 from strata.memory.residency import MISS
-from validation import whole_file
+from validation.host import whole_file
 from validation.memory.borrower import Borrower
 from validation.memory.ledger_check import check
 from validation.memory.ledger_form import SCHEMA, digest, sources

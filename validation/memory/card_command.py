@@ -14,7 +14,7 @@ from rich.console import Console
 
 from strata.arguments import file
 from strata.executors.base import StrataError, system_reason
-from validation import whole_file
+from validation.host import whole_file
 from validation.memory.bench_world import fake_world, real_world
 from validation.memory.card_run import steps
 

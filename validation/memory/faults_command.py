@@ -18,13 +18,13 @@ from rich.table import Table
 from strata.arguments import MOST_JOBS, whole
 from strata.executors.base import StrataError
 from strata.memory.driver import Code
-from validation import unfinished
+from validation.host.workers import in_order, workers
 from validation.memory.exhaustive import CODES, Findings, examine
 from validation.memory.operations import DONE, FATAL, OPERATIONS, REFUSED
 from validation.memory.world import KINDS
 from validation.memory.wrong_bytes import compared
 from validation.memory.wrong_bytes import examine as wrong_bytes
-from validation.workers import in_order, workers
+from validation.run import unfinished
 
 PASSED, FAILED = 0, 1
 #: Problems that are shown.

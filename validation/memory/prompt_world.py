@@ -23,7 +23,7 @@ from strata.memory.prompt_path import PromptPath
 from strata.memory.request_state import RequestState, Sampling
 from strata.memory.resources import DEPENDENCIES, ResourceGraph
 from strata.memory.settings import LoanSettings
-from validation.arrays import frozen
+from validation.core.arrays import frozen
 from validation.memory.world import BLOBS, GRANULARITY, World, expect_fatal
 
 #: Bytes of the lent resources; none a multiple of the granularity, two of more than one piece.

@@ -15,7 +15,7 @@ from rich.console import Console
 from strata.arguments import whole
 from strata.executors.base import StrataError
 from strata.imports import NotImportedError, optional
-from validation import unfinished
+from validation.run import unfinished
 
 PASSED, FAILED = 0, 1
 #: Steps of a trace at most.

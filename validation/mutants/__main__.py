@@ -24,15 +24,16 @@ from strata.cpus import usable
 from strata.executors import NAMES
 from strata.executors.base import StrataError
 from strata.nearest import hint
-from validation import unfinished, whole_file
+from validation.host import whole_file
+from validation.host.terminal import Terminal
 from validation.mutants import matrix, published
 from validation.mutants.faults import table
 from validation.mutants.mutant import Mutant
 from validation.mutants.store import Store
 from validation.mutants.trial import Outcome, outcome, trial_workers
-from validation.report.claim import Claim
-from validation.report.progress import Reporter
-from validation.terminal import Terminal
+from validation.run import unfinished
+from validation.run.claim import Claim
+from validation.run.progress import Reporter
 
 PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
 _WIDTH = 140

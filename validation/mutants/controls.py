@@ -16,15 +16,16 @@ from pathlib import Path as FilePath
 
 import strata
 from strata.command import command
-from validation import profiles
-from validation.controls import proof
+from validation.controls import self_test
+from validation.core.control import failed
+from validation.run import plan as profiles
 
 
 @command()
 def main() -> int:
     """Answer."""
-    answers = proof.flat(proof.prove())
-    wrong = [{"name": one.name, "reason": one.line()} for one in proof.failed(answers)]
+    answers = self_test.flat(self_test.prove())
+    wrong = [{"name": one.name, "reason": one.line()} for one in failed(answers)]
     packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, profiles)]
     print(json.dumps({"asked": len(answers), "wrong": wrong, "packages": packages}))
     return 0

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from strata.kernels.paths import Path
-from validation.experts import plan
-from validation.experts.case import ExpertCase
-from validation.experts.recipes import RECIPES, Routing, Values
-from validation.experts.routing import edge_tokens
-from validation.runner import Job
+from validation.operations.experts import plan
+from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.recipes import RECIPES, Routing, Values
+from validation.operations.experts.routing import edge_tokens
+from validation.run.runner import Job
 
 #: Hidden size and features: two blocks of 256 values in K of gate and up, three records of 64 in K of down, and a last
 #: tile of weights that is not full in any work shape.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
 from strata.executors.base import StrataError, system_reason
-from validation import whole_file
+from validation.host import whole_file
 from validation.mutants import matrix
 from validation.mutants.mutant import NAME, ROOT, Mutant
 from validation.mutants.trial import Kill, Outcome

@@ -25,16 +25,17 @@ from strata.command import command
 from strata.executors import NAMES
 from strata.executors.base import BuildError, source_digests
 from strata.kernels.paths import AROUND, EXPERTS, select
-from validation import ledger, profiles
-from validation.attention_case import Memo
-from validation.ledger import Drift
-from validation.ledger_review import Asked, review
+from validation.core.settings import Settings
+from validation.core.verdict import Verdict
+from validation.ledger import ledger
+from validation.ledger.ledger import Drift
+from validation.ledger.review import Asked, review
 from validation.mutants import expert_cases
-from validation.prebuild import Prebuild, kernels_of
-from validation.runner import Job, run_case
-from validation.settings import Settings
-from validation.stations import Stations
-from validation.verdict import Verdict
+from validation.operations.attention.run import Memo
+from validation.run import plan as profiles
+from validation.run.executors import Stations
+from validation.run.prebuild import Prebuild, kernels_of
+from validation.run.runner import Job, run_case
 
 #: Operations all of whose bits are predicted: an error that grew is a bit that differs.
 _BY_BITS = (*EXPERTS, *AROUND)

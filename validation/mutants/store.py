@@ -10,8 +10,8 @@ from typing import Any
 
 from strata.executors.base import StrataError
 from strata.forks import ForkLock
-from validation import json_file, whole_file
-from validation.json_file import JsonError
+from validation.host import json_file, whole_file
+from validation.host.json_file import JsonError
 from validation.mutants.mutant import PACKAGES, ROOT, TESTS, Mutant
 from validation.mutants.trial import Kill, Outcome
 

@@ -20,8 +20,8 @@ from typing import Any
 from strata.forks import ForkLock
 from strata.kernels.paths import EXPERTS
 from strata.unforeseen import unforeseen
+from validation.mutants.conventional_checks_experts import LIMITED
 from validation.mutants.mutant import Mutant, MutantError, apply, copy_sources
-from validation.mutants.usual_experts import LIMITED
 
 #: Seconds a trial may take; what does not end is an error.
 LIMIT_S = 600
@@ -257,8 +257,17 @@ def _controls(tree: FilePath, name: str) -> Kill | None:
 
 
 def _usual(tree: FilePath, paths: str, executor: str, seed: int) -> dict[str, Any]:
-    """The answer of `validation.mutants.usual`. A run that ends otherwise (a fault in memory) passes neither check."""
-    words = ["-m", "validation.mutants.usual", "--paths", paths, "--seed", str(seed), "--executor", executor]
+    """The answer of `mutants.conventional_checks`. A run that ends otherwise (a fault in memory) passes neither."""
+    words = [
+        "-m",
+        "validation.mutants.conventional_checks",
+        "--paths",
+        paths,
+        "--seed",
+        str(seed),
+        "--executor",
+        executor,
+    ]
     done = _python(tree, "usual checks", words)
     if done.returncode != 0:
         operation = paths.partition("/")[0]

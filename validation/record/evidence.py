@@ -17,7 +17,7 @@ import numpy as np
 from strata.executors.base import Image, StrataError, Witness, system_reason
 from strata.kernels.paths import Path
 from strata.scratch import Scratch
-from validation.experts.case import AnyCase
+from validation.operations.experts.case import AnyCase
 from validation.record import merkle
 from validation.record.challenge import row_bytes
 from validation.record.recordable import RECORDABLE
@@ -73,7 +73,7 @@ def leaves(path: str, case: str, rows: np.ndarray) -> list[bytes]:
 
 
 class Keeper:
-    """The recorder of a run (see `validation.settings.Recorder`); a context manager, whose files go when it ends.
+    """The recorder of a run (see `validation.core.settings.Recorder`); a context manager, whose files go when it ends.
 
     cases: for every ended case in order its evidence, None where it gave no output. directory: where files may lie.
     """

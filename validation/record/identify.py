@@ -1,6 +1,6 @@
 """Bits that tell one tensor core, and one card, from another: what a record says under `identification`.
 
-The separating vectors have an answer under every rule (`validation.tensorcore`), so a verifier can say which rule a
+The separating vectors have an answer under every rule (`numerics.tensorcore`), so a verifier can say which rule a
 run followed. The special-function instructions have none: no model predicts them, so they are a hint of the card
 that made a record, and no proof. Anybody who owns such a card can copy them.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import Executor, Kernel, StrataError
-from validation.tensorcore_vectors import vector_operands, vectors
+from validation.numerics.tensorcore_vectors import vector_operands, vectors
 
 #: In the order of `special` in identify.cu.
 SPECIAL = ("ex2.approx.f32", "rcp.approx.f32", "sqrt.approx.f32", "lg2.approx.f32", "sin.approx.f32")

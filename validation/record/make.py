@@ -16,13 +16,13 @@ import strata
 from strata.executors.base import KERNELS, Image, StrataError, source_digests
 from strata.gates.sources import codebooks, included
 from strata.kernels.paths import PATHS
-from validation import whole_file
+from validation.host import whole_file
 from validation.record import merkle
 from validation.record.canonical import bits_of, decode, encode, name_of
 from validation.record.evidence import Evidence, leaves
 from validation.record.provenance import printable
 from validation.record.recordable import RECORDABLE
-from validation.record.recordable.seam import Recordable
+from validation.record.recordable.recordable import Recordable
 
 SCHEMA = "strata-parity-record/1"
 SCHEMA_FILE = KERNELS.parent / "gates" / "record.schema.json"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from strata.executors.lanes.rules import parse_rule
-from validation.stations import Stations
+from validation.run.executors import Stations
 
 _DRIVER = re.compile(r"[0-9]{3}\.[0-9]{1,4}(\.[0-9]{1,3})?")
 _RUNTIME = re.compile(r"[0-9]{2}\.[0-9]{1,2}")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from strata.cpus import usable
-from validation.record.recordable.seam import Predictor
+from validation.record.recordable.recordable import Predictor
 from validation.record.rules.rows import Recomputed, Refusal
 from validation.record.rules.subject import SHOWN, Subject
-from validation.report.progress import Reporter
+from validation.run.progress import Reporter
 
 
 @dataclass(frozen=True)

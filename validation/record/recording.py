@@ -17,8 +17,8 @@ from validation.record.make import Plan, record, write
 from validation.record.provenance import provenance
 from validation.record.recordable import RECORDABLE
 from validation.record.size import refuse_too_large
-from validation.runner import Job
-from validation.stations import Stations
+from validation.run.executors import Stations
+from validation.run.runner import Job
 
 #: The profile of a record when none is named.
 PROFILE = "standard"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from strata.executors.base import StrataError
 from validation.record.canonical import LARGEST
 from validation.record.recordable import RECORDABLE
-from validation.runner import Job
+from validation.run.runner import Job
 
 #: Bytes of a case beside its rows: digests, some 40 checks by name, slacks, launches; and of a row beside its bits and
 #: proof. Measured on records, rounded up.

@@ -12,7 +12,7 @@ from pathlib import Path as FilePath
 from rich.console import Console
 
 from strata.arguments import file
-from validation import whole_file
+from validation.host import whole_file
 from validation.report.html import page
 from validation.report.read import read
 from validation.report.sentence import Tone, of_evidence

@@ -14,12 +14,12 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS, RULES, parse_rule
 from strata.kernels.paths import PATHS, select
-from validation import kinds
-from validation.captured_case import PACKERS
-from validation.cases import Case
-from validation.experts.case import parse
-from validation.profiles import PROFILES
-from validation.settings import PREDICT
+from validation.core.settings import PREDICT
+from validation.operations import registry
+from validation.operations.attention.captured import PACKERS
+from validation.operations.attention.case import Case
+from validation.operations.experts.case import parse
+from validation.run.plan import PROFILES
 
 _PROGRAM = ["python", "-m", "validation", "parity"]
 #: Stands for a file that the reader has and this page cannot know.
@@ -59,7 +59,7 @@ def _paths(value: str) -> str:
 
 def _recipe(value: str) -> str:
     try:
-        return value if kinds.find(value).name == value and value.isascii() and value.isprintable() else ""
+        return value if registry.find(value).name == value and value.isascii() and value.isprintable() else ""
     except StrataError:
         return ""
 

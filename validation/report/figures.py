@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from validation.numerics.ulps import NOT_A_NUMBER
 from validation.report.markup import Markup
 from validation.report.panels import by_path, panels
 from validation.report.source import CaseView
 from validation.report.svg import BAD, INK, NEW, OLD, PAPER
-from validation.ulps import NOT_A_NUMBER
 
 #: Shares of a bound are counted in steps of this many powers of ten; 0 and all below go into the lowest.
 _STEP = 0.25

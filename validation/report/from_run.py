@@ -13,10 +13,11 @@ from typing import Any
 
 from strata.executors.base import StrataError
 from strata.shown import shown_throughout
-from validation.report import commands, owner
-from validation.report.run_file import SCHEMA
+from validation.numerics.ulps import BUCKETS
+from validation.report import commands
 from validation.report.source import CaseView, Source, Timing
-from validation.ulps import BUCKETS
+from validation.run import owner
+from validation.run.run_file import SCHEMA
 
 _FACTS = (
     ("device", "device"),

@@ -8,12 +8,12 @@ from pathlib import Path as FilePath
 
 from strata.executors.base import StrataError
 from strata.shown import shown
-from validation import json_file
-from validation.json_file import JsonError
+from validation.host import json_file
+from validation.host.json_file import JsonError
 from validation.report.from_record import of_outcome, of_record
 from validation.report.from_run import of_run
-from validation.report.run_file import SCHEMA
 from validation.report.source import Source, Verified
+from validation.run.run_file import SCHEMA
 
 #: Bytes a run may have: one of the full profile over all paths has below 20 MiB.
 LARGEST_RUN = 64 << 20

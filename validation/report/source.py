@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from strata.gates.record import Record
-from validation.verdict import Verdict
+from validation.core.verdict import Verdict
 
 _PASSES = frozenset(verdict.value for verdict in Verdict if verdict.passes)
 
@@ -24,7 +24,7 @@ class Timing:
 @dataclass(frozen=True)
 class CaseView:
     """One case. slack: observed over bound by check; compared, differing: bits held against a prediction, None where
-    none was; ulps_new, ulps_old: outputs by bucket of `validation.ulps`, of path and baseline."""
+    none was; ulps_new, ulps_old: outputs by bucket of `validation.numerics.ulps`, of path and baseline."""
 
     path: str
     text: str

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from validation.verdict import Verdict
+from validation.core.verdict import Verdict
 
 #: Columns: heading, figure of a case whose largest value is shown.
 _ERRORS = {

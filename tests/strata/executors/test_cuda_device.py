@@ -26,7 +26,7 @@ from strata.executors.cuda.driver import Driver
 from strata.executors.cuda.nvrtc import Nvrtc
 from tests.strata.executors.fake_cupy import FakeCard, Function
 from tests.strata.test_forks import child_says
-from validation.handed import InputsChangedError, handed
+from validation.core.handed import InputsChangedError, handed
 
 KERNEL = Kernel("probe", "probe", block=128, shared_bytes=1024)
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from strata.executors.base import StrataError
 from strata.formats import FORMATS, BlockFormat, block_format, codebook
 from strata.formats.blocks import plain
-from validation import block_sweeps
-from validation.draws import Stream
-from validation.reference import blocks as reference
+from validation.core.random_streams import Stream
+from validation.numerics import blocks as reference
+from validation.operations.kv_pack import block_sweeps
 
 NAMES = list(FORMATS)
 SIMPLE = [name for name, form in FORMATS.items() if not form.offset]

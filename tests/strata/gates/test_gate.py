@@ -22,9 +22,9 @@ from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
 from tests.strata.gates import builder
 from tests.strata.gates.builder import HOPPER, TURING
-from validation import profiles
-from validation.experts import required as experts
-from validation.experts.plan import small
+from validation.operations.experts import required as experts
+from validation.operations.experts.plan import small
+from validation.run import plan as profiles
 
 T4, H200 = Device("NVIDIA T4", 75), Device("NVIDIA H200", 90)
 SM75, SM80 = "prompt_attention/q4_0/sm75", "prompt_attention/q4_0/sm80"

@@ -22,12 +22,12 @@ from strata.executors import open_executor
 from strata.executors.base import Buffer, Executor
 from strata.kernels import expert_fused, expert_mmq
 from strata.kernels.paths import PATHS, Path
-from validation.attention_case import Memo
-from validation.experts.case import FF, ExpertCase, N
-from validation.experts.inputs import Inputs, build
-from validation.experts.kernels import placed
-from validation.reference import expert_mmq as older
-from validation.reference import experts as reference
+from validation.operations.attention.run import Memo
+from validation.operations.experts import reference
+from validation.operations.experts import reference_mmq as older
+from validation.operations.experts.case import FF, ExpertCase, N
+from validation.operations.experts.inputs import Inputs, build
+from validation.operations.experts.kernels import placed
 
 #: Tokens, experts, ranks, n and ff.
 SIZES = {"cuda": (4864, 512, 10, N, FF), "lanes": (9, 7, 3, 256, 128)}

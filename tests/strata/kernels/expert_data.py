@@ -11,9 +11,9 @@ import numpy as np
 from strata.executors.base import Executor
 from strata.formats import FORMATS
 from strata.kernels.experts import Experts, Geometry, PlacedExperts, Routed, formats_of, place
-from validation.draws import Stream
-from validation.reference.experts import Codes, Rows
-from validation.reference.fma import NAN
+from validation.core.random_streams import Stream
+from validation.numerics.fma import NAN
+from validation.operations.experts.reference import Codes, Rows
 
 #: The smallest geometry with a K that is no whole number of steps, and weight rows of several tiles.
 GEOMETRY = Geometry(512, 192)

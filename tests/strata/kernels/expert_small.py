@@ -10,11 +10,11 @@ from strata.executors.base import Executor
 from strata.kernels import expert_fused
 from strata.kernels.experts import Experts, Geometry, Routed, formats_of
 from strata.kernels.paths import PATHS
-from validation.draws import Stream
-from validation.experts.blobs import blob
-from validation.experts.inputs import decoded
-from validation.experts.recipes import Weights
-from validation.reference import experts as reference
+from validation.core.random_streams import Stream
+from validation.operations.experts import reference
+from validation.operations.experts.blobs import blob
+from validation.operations.experts.inputs import decoded
+from validation.operations.experts.recipes import Weights
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from strata.cpus import usable
 from strata.executors.base import Executor
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import Pool
-from validation.cases import Case
-from validation.draws import Stream
-from validation.operations import ATTENTION
-from validation.path_bound import bound
-from validation.pools import Inputs, build
-from validation.reference.prompt_attention import attend, values
-from validation.verdict import within
+from validation.core.random_streams import Stream
+from validation.core.verdict import within
+from validation.operations.attention.bound import bound
+from validation.operations.attention.case import Case
+from validation.operations.attention.kernels import ATTENTION
+from validation.operations.attention.pools import Inputs, build
+from validation.operations.attention.reference import attend, values
 
 #: Every path that computes attention, by name.
 ATTENTION_PATHS = [name for name, path in PATHS.items() if path.operation in ATTENTION]

@@ -17,8 +17,8 @@ from strata.kernels.paths import PATHS
 from strata.kernels.pool import HEAD_DIM, MODE_FORMATS
 from tests.strata.kernels import small
 from tests.strata.kernels.small import ATTENTION_PATHS, assert_right, make, run, same_bits
-from validation.draws import Stream, power_of_two
-from validation.sampling import rows_of
+from validation.core.random_streams import Stream, power_of_two
+from validation.operations.attention.sampling import rows_of
 
 PATH_NAMES = st.sampled_from(ATTENTION_PATHS)
 SEEDS = st.integers(0, 2**32)

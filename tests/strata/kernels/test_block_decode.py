@@ -16,9 +16,9 @@ from strata.executors.cuda.nvrtc import load_nvrtc
 from strata.executors.lanes import LanesExecutor
 from strata.formats import FORMATS, device_table
 from strata.kernels import block_decode
-from validation import block_sweeps
-from validation.draws import Stream
-from validation.static import ARCHS
+from validation.core.random_streams import Stream
+from validation.operations.kv_pack import block_sweeps
+from validation.static.command import ARCHS
 
 NAMES = list(FORMATS)
 #: Blocks of a row in sweeps: a row ends and another begins inside of a warp.

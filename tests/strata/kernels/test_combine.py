@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import combine
-from validation.bounds import combine as bounds
-from validation.draws import Stream
-from validation.reference import combine as reference
-from validation.verdict import within
+from validation.core.random_streams import Stream
+from validation.core.verdict import within
+from validation.operations.combine import bound as bounds
+from validation.operations.combine import reference
 
 
 def drawn(seed: int, tokens: int, ranks: int, columns: int) -> dict[str, np.ndarray]:

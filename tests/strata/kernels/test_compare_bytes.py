@@ -11,7 +11,7 @@ from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import compare_bytes
 from strata.kernels.compare_bytes import THREADS, Difference
-from validation.draws import Stream
+from validation.core.random_streams import Stream
 
 #: One more vector than a block's threads load at once, so that threads go around.
 LONGEST = THREADS * 16 + 40

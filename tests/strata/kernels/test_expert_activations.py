@@ -9,8 +9,8 @@ from strata.kernels import expert_fused
 from strata.kernels.experts import place
 from strata.kernels.paths import PATHS
 from tests.strata.kernels.expert_small import layer
-from validation.draws import Stream
-from validation.reference.experts import BLOCK, LARGEST, quantise
+from validation.core.random_streams import Stream
+from validation.operations.experts.reference import BLOCK, LARGEST, quantise
 
 MODE = "iq4_xs/q2_0"
 N = 256

@@ -16,9 +16,9 @@ from strata.kernels import expert_decode
 from strata.kernels.experts import DOWN, GATE_UP, Geometry, Routed
 from strata.kernels.paths import Path
 from tests.strata.kernels.expert_data import Data, assert_bits, bits, draw, expected, placed
-from validation.draws import Stream
-from validation.reference import expert_decode as reference
-from validation.reference.experts import Rows
+from validation.core.random_streams import Stream
+from validation.operations.experts import reference_decode as reference
+from validation.operations.experts.reference import Rows
 
 MODE = "iq3_xxs/iq4_nl"
 #: Every format of gate and up once, every format of down.

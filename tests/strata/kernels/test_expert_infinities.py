@@ -11,8 +11,8 @@ from strata.formats import FORMATS
 from strata.kernels import expert_fused
 from strata.kernels.experts import formats_of
 from tests.strata.kernels.expert_small import Layer, differences, expected, fused, layer
-from validation.experts.inputs import decoded
-from validation.reference.experts import swiglu
+from validation.operations.experts.inputs import decoded
+from validation.operations.experts.reference import swiglu
 
 N, FF, ROW, INFINITIES = 256, 64, 5, (0x7C00, 0xFC00)
 

@@ -17,11 +17,11 @@ from strata.kernels import expert_mmq
 from strata.kernels.experts import DOWN, GATE_UP, Geometry, Routed
 from strata.kernels.paths import Path
 from tests.strata.kernels.expert_data import Data, assert_bits, bits, draw, expected, placed
-from validation.draws import Stream
-from validation.reference import expert_mmq as reference
-from validation.reference.experts import Rows, Weights
-from validation.reference.fma import NAN
-from validation.verdict import identical
+from validation.core.random_streams import Stream
+from validation.core.verdict import identical
+from validation.numerics.fma import NAN
+from validation.operations.experts import reference_mmq as reference
+from validation.operations.experts.reference import Rows, Weights
 
 TIERS = ("sm75", "sm80")
 MODE = "iq3_xxs/iq4_nl"

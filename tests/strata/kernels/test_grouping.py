@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
 from strata.kernels.grouping import group
-from validation.draws import Stream
+from validation.core.random_streams import Stream
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 12), st.integers(1, 5))

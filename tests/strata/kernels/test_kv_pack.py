@@ -16,10 +16,11 @@ from strata.executors.lanes import LanesExecutor
 from strata.kernels import kv_pack
 from strata.kernels.paths import MODES
 from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool
-from validation import pack_values, planes
-from validation.bounds import kv_pack as bounds
-from validation.draws import Stream, power_of_two
-from validation.reference import kv_pack as reference
+from validation.core.random_streams import Stream, power_of_two
+from validation.operations.attention import planes
+from validation.operations.kv_pack import bound as bounds
+from validation.operations.kv_pack import reference
+from validation.operations.kv_pack import values as pack_values
 
 PLANES = ("k", "v", "k_scale", "v_scale")
 GROUP, LARGEST = reference.INT8_GROUP, reference.INT8_LARGEST

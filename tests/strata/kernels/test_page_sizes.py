@@ -6,9 +6,9 @@ import pytest
 
 from strata.executors import open_executor
 from strata.kernels.paths import PATHS
-from validation.cases import Case
-from validation.runner import run_case
-from validation.settings import Settings
+from validation.core.settings import Settings
+from validation.operations.attention.case import Case
+from validation.run.runner import run_case
 
 ATTENTION = [name for name, path in PATHS.items() if path.operation.endswith("_attention")]
 

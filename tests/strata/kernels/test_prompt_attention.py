@@ -17,15 +17,15 @@ from strata.kernels.paths import MODES, PATHS
 from strata.kernels.pool import GROUPS, HEAD_DIM
 from tests.strata.kernels import small
 from tests.strata.kernels.small import assert_right, make, run, same_bits
-from validation import judge
-from validation.bounds import prompt_attention as bounds
-from validation.draws import Stream
-from validation.path_bound import bound
-from validation.planes import Cells
-from validation.pools import Inputs, page_table, place
-from validation.recipes import Pages
-from validation.reference.kv_pack import unpack_q4_0
-from validation.reference.prompt_attention import attend
+from validation.core.random_streams import Stream
+from validation.operations.attention import gates as judge
+from validation.operations.attention.bound import bound
+from validation.operations.attention.bounds import prompt_attention as bounds
+from validation.operations.attention.planes import Cells
+from validation.operations.attention.pools import Inputs, page_table, place
+from validation.operations.attention.recipes import Pages
+from validation.operations.attention.reference import attend
+from validation.operations.kv_pack.reference import unpack_q4_0
 
 TIERS = (75, 80)
 #: Block and fraction bits published for sm_80 to sm_89, and for sm_75 the first of two readings.

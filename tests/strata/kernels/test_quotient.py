@@ -9,8 +9,8 @@ import pytest
 
 from strata.executors import open_executor
 from strata.executors.base import ExecutorUnavailable, Kernel
-from validation.exp2 import exp2
-from validation.reference.experts import NEGATIVE_LOG2_E
+from validation.numerics.exp2 import exp2
+from validation.operations.experts.reference import NEGATIVE_LOG2_E
 
 SOURCE = r"""
 #include "include/activation.cuh"

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import router
-from validation.bounds import router as bounds
-from validation.draws import Stream
-from validation.reference import router as reference
-from validation.verdict import within
+from validation.core.random_streams import Stream
+from validation.core.verdict import within
+from validation.operations.router import bound as bounds
+from validation.operations.router import reference
 
 INF = np.float32(np.inf)
 NAN = np.float32(np.nan)

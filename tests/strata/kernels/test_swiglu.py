@@ -7,8 +7,8 @@ import numpy as np
 from strata.executors import open_executor
 from strata.kernels import expert_mmq
 from strata.kernels.expert_mmq import THREADS
-from validation.draws import Stream
-from validation.reference.experts import swiglu
+from validation.core.random_streams import Stream
+from validation.operations.experts.reference import swiglu
 
 ROWS, FF = 64, 64
 

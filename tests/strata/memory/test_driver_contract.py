@@ -11,7 +11,7 @@ import pytest
 
 from strata.memory.driver import STICKY, Code, Compared, DriverError
 from strata.memory.views import StaleView
-from validation.draws import Stream
+from validation.core.random_streams import Stream
 
 
 def octets(n: int, *names: str | int) -> np.ndarray:

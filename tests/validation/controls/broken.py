@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from validation.verdict import Check, Verdict, identical, within
+from validation.core.verdict import Check, Verdict, identical, within
 
 #: Same arguments as `verdict.within` after the name.
 Compare = Callable[[np.ndarray, np.ndarray, Any], bool]

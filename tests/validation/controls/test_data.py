@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from validation import planes, pools, profiles, promises, selection
 from validation.controls import data
-from validation.controls.control import answers
-from validation.draws import Stream
-from validation.verdict import Check, Verdict
+from validation.core.control import answers
+from validation.core.random_streams import Stream
+from validation.core.verdict import Check, Verdict
+from validation.operations.attention import planes, pools, selection
+from validation.operations.attention import preconditions as promises
+from validation.run import plan as profiles
 
 
 def wrong() -> set[str]:

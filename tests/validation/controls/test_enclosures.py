@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from validation import enclosure
-from validation.controls.control import answers
 from validation.controls.enclosures import enclosing
-from validation.enclosure import Enclosure
-from validation.verdict import Check, Verdict
+from validation.core.control import answers
+from validation.core.verdict import Check, Verdict
+from validation.numerics import interval as enclosure
+from validation.numerics.interval import Enclosure
 
 PLAIN, CERTIFICATE = enclosure.certified, enclosure.certificate
 

@@ -7,8 +7,7 @@ import pytest
 from strata.executors.cuda import images
 from strata.executors.lanes import build
 from validation.controls import flags
-from validation.controls.control import answers
-from validation.controls.proof import failed
+from validation.core.control import answers, failed
 
 
 def wrong() -> set[str]:

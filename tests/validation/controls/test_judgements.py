@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from tests.validation.controls import broken
-from validation import judge, pack_case, probes, runner, verdict
-from validation.bounds import prompt_attention as bounds
 from validation.controls import judgements
-from validation.controls.control import Control, answers
-from validation.verdict import Check, Verdict, combine, holds
+from validation.core import negative_probes, verdict
+from validation.core.control import Control, answers
+from validation.core.verdict import Check, Verdict, combine, holds
+from validation.operations.attention import gates as judge
+from validation.operations.attention.bounds import prompt_attention as bounds
+from validation.operations.kv_pack import run as pack_case
+from validation.run import runner
 
 GROUPS = [
     judgements.combining,
@@ -92,24 +95,24 @@ def test_an_anchor_that_holds_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_battery_that_refuses_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "self_check", lambda *a: Check("self", Verdict.EXACT))
+    monkeypatch.setattr(negative_probes, "self_check", lambda *a: Check("self", Verdict.EXACT))
     assert "battery/accepts everything" in wrong(judgements.probing)
 
 
 def test_probes_whose_life_is_judged_the_wrong_way_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    live = probes._live
-    monkeypatch.setattr(probes, "_live", lambda *a: not live(*a))
+    live = negative_probes._live
+    monkeypatch.setattr(negative_probes, "_live", lambda *a: not live(*a))
     assert "battery/sound" in wrong(judgements.probing)
 
 
 @pytest.mark.parametrize("probe", ["nan", "one element", "one stale row", "flipped head 1"])
 def test_a_probe_that_is_left_out_is_told(probe: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = probes._cases
+    cases = negative_probes._cases
 
     def fewer(*arguments: Any) -> Iterator[tuple[str, np.ndarray]]:
         return (case for case in cases(*arguments) if case[0] != probe)
 
-    monkeypatch.setattr(probes, "_cases", fewer)
+    monkeypatch.setattr(negative_probes, "_cases", fewer)
     assert wrong(judgements.probing)
 
 

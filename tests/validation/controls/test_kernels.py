@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from validation import attention_case, judge, path_bound
-from validation.attention_case import Memo
 from validation.controls import kernels
-from validation.controls.control import Control, answer, answers
-from validation.runner import run_case
-from validation.settings import Settings
-from validation.verdict import Check, Verdict
+from validation.core.control import Control, answer, answers
+from validation.core.settings import Settings
+from validation.core.verdict import Check, Verdict
+from validation.operations.attention import bound as path_bound
+from validation.operations.attention import gates as judge
+from validation.operations.attention import run as attention_case
+from validation.operations.attention.run import Memo
+from validation.run.runner import run_case
 
 
 def wrong() -> set[str]:

@@ -10,8 +10,7 @@ import pytest
 from strata.memory import carve, chunks, pieces, tail
 from strata.memory.pieces import MIB
 from validation.controls import memory
-from validation.controls.control import answers
-from validation.controls.proof import failed
+from validation.core.control import answers, failed
 
 
 def test_all_arithmetic_agrees() -> None:

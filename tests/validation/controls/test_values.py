@@ -13,10 +13,10 @@ import pytest
 
 from strata.executors.base import POISON_OUTPUT, POISON_WORKSPACE
 from tests.validation.controls import broken
-from validation import verdict
 from validation.controls import values
-from validation.controls.control import Control, answers
-from validation.verdict import Check, Verdict
+from validation.core import verdict
+from validation.core.control import Control, answers
+from validation.core.verdict import Check, Verdict
 
 GROUPS = [values.within, values.identical, values.written, values.holds]
 

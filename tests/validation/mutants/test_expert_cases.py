@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from strata.kernels.experts import MAX_EXPERTS
 from strata.kernels.paths import PATHS
-from validation.experts import inputs, promises
-from validation.experts.recipes import RECIPES
-from validation.experts.sampling import REFERENCED, work
+from validation.core.verdict import Verdict
 from validation.mutants import expert_cases, quick
-from validation.verdict import Verdict
+from validation.operations.experts import inputs
+from validation.operations.experts import preconditions as promises
+from validation.operations.experts.recipes import RECIPES
+from validation.operations.experts.sampling import REFERENCED, work
 
 MODE = "iq2_s/q2_0"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from strata.kernels.paths import select
-from validation.kinds import recipes_of_all
 from validation.mutants.faults import table
 from validation.mutants.faults.decode_attention import DECODE
 from validation.mutants.faults.prompt_attention import PROMPT
 from validation.mutants.mutant import ROOT, Mutant, changed
+from validation.operations.registry import recipes_of_all
 
 TABLE = table()
 RECIPES = set(recipes_of_all())

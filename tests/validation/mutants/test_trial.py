@@ -21,11 +21,11 @@ LARGEST = "constexpr u32 kLargest = 0x7f7fffffu;"
 HARMLESS = replace(BASE, name="harmless", old=LARGEST, new=LARGEST.replace("0x7f7fffffu", "0x7f7ffffeu + 1u"))
 COUNTED = Mutant(
     "holds-inverted",
-    "validation/verdict.py",
+    "validation/core/verdict.py",
     "verdict = Verdict.EXACT if condition else Verdict.EXCEEDS",
     "verdict = Verdict.EXCEEDS if condition else Verdict.EXACT",
     "A condition that holds fails.",
-    tests=("tests/validation/test_verdict.py",),
+    tests=("tests/validation/core/test_verdict.py",),
 )
 
 
@@ -85,7 +85,7 @@ def test_a_mutant_of_python_is_judged_by_its_own_copy() -> None:
 def test_tests_judge_what_no_case_runs_through() -> None:
     kill, usual = trial(COUNTED)
     assert kill is not None
-    assert kill.where.startswith("tests/validation/test_verdict.py::")
+    assert kill.where.startswith("tests/validation/core/test_verdict.py::")
     assert kill.checks == (f"test {kill.where.partition('::')[2]}",)
     assert usual == {}
 
@@ -95,7 +95,7 @@ def test_tests_that_pass_let_it_survive() -> None:
 
 
 def test_a_harness_that_cannot_be_imported_is_an_error() -> None:
-    broken = replace(BASE, name="broken", file="validation/verdict.py", old="from __future__", new="from __past__")
+    broken = replace(BASE, name="broken", file="validation/core/verdict.py", old="from __future__", new="from __past__")
     with pytest.raises(MutantError, match=r"mutant broken: the run ended with status 2: .* ModuleNotFoundError"):
         trial(broken)
     with pytest.raises(MutantError, match="mutant broken: its tests ended with status"):

@@ -9,12 +9,12 @@ from typing import Any
 
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor, healthy
-from validation.cases import Case
-from validation.operations import Operation
+from validation.core.settings import Settings
+from validation.operations.attention.case import Case
+from validation.operations.attention.kernels import Operation
 from validation.record.evidence import Evidence, Keeper
 from validation.record.make import Plan
-from validation.runner import run_case
-from validation.settings import Settings
+from validation.run.runner import run_case
 
 PATH = "prompt_attention/int8/sm75"
 CASES = (Case("signed_decades", 3, 30, 2), Case("uniform", 3, 40, 3, 16))

@@ -14,12 +14,12 @@ from strata.executors.cuda import CudaExecutor
 from strata.executors.lanes import LanesExecutor
 from strata.executors.lanes.executor import HostBuffer
 from tests.validation.stub import StubCard, StubExecutor
-from validation import tensorcore
-from validation.predict import rule_on
+from validation.numerics import tensorcore
+from validation.numerics.tensorcore import PRESETS
+from validation.numerics.tensorcore_rules import rule_on
+from validation.numerics.tensorcore_vectors import vector_operands, vectors
 from validation.record import identify
 from validation.record.identify import INPUTS, SPECIAL, answers, identification, instructions, names, tier_of
-from validation.tensorcore import PRESETS
-from validation.tensorcore_vectors import vector_operands, vectors
 
 RULES = ("sm_75", "sm_75_block4", "sm_80", "sm_90")
 

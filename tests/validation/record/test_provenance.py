@@ -10,7 +10,7 @@ import pytest
 from strata.executors.base import Executor
 from tests.validation.stub import StubCard, StubExecutor
 from validation.record.provenance import printable, provenance
-from validation.stations import Stations
+from validation.run.executors import Stations
 
 H200 = {
     "device": "NVIDIA H200",

@@ -18,18 +18,19 @@ from strata.gates.gate import COMMAND, decide
 from strata.gates.record import of_value
 from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
+from tests.validation.parity.test_command import Bench, run
 from tests.validation.stub import healthy, kernel, no_ledger, other_plans
-from tests.validation.test_parity import Bench, run
-from validation import ledger_review, profiles
 from validation.__main__ import main
-from validation.cases import Case
-from validation.pools import Inputs
-from validation.profiles import Entry
+from validation.ledger import review as ledger_review
+from validation.operations.attention.case import Case
+from validation.operations.attention.pools import Inputs
 from validation.record import recording
 from validation.record.canonical import decode, name_of
 from validation.record.evidence import Keeper
 from validation.record.rules.subject import Subject
 from validation.record.verify import cheap
+from validation.run import plan as profiles
+from validation.run.plan import Entry
 
 IDENTIFICATION = {"vectors": {"k8_00": "33800000"}, "special": {}}
 PATH = "prompt_attention/q4_0/sm75"
@@ -277,7 +278,7 @@ def test_the_ledger_is_asked_about_the_profile_alone(
         seen.append([result["case"] for result in results])
         return ledger_review.review(asked, results, *rest)
 
-    monkeypatch.setattr("validation.parity.review", review)
+    monkeypatch.setattr("validation.parity.command.review", review)
     assert run("--record", str(tmp_path), "--paths", PATH) == 0
     assert seen == [[TINY[0].text(), TINY[1].text(), TINY[0].text()]]
 

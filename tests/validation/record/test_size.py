@@ -8,12 +8,12 @@ from fixtures.records.bases import BASES, EXPERTS, Base
 from strata.executors.base import StrataError
 from strata.kernels.paths import PATHS, select
 from tests.validation.record.forging import base
-from validation import profiles
 from validation.record.canonical import LARGEST, encode
 from validation.record.make import SCHEMA_FILE
 from validation.record.recordable import RECORDABLE
 from validation.record.size import MOST_ROWS, estimated, refuse_too_large
-from validation.runner import Job
+from validation.run import plan as profiles
+from validation.run.runner import Job
 
 
 @pytest.mark.parametrize("profile", ["quick", "standard"])

@@ -22,17 +22,17 @@ from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, forged, sign
 from validation.__main__ import main
-from validation.cases import Case
-from validation.editions import EDITIONS
+from validation.core.editions import EDITIONS
+from validation.operations.attention.case import Case
+from validation.operations.attention.reference import attend
 from validation.record import verify_command
 from validation.record.canonical import encode, name_of
 from validation.record.evidence import leaves
 from validation.record.opens import opens
-from validation.record.recordable.seam import CannotCheckError
+from validation.record.recordable.recordable import CannotCheckError
 from validation.record.rules.rows import Recomputed
 from validation.record.rules.subject import Subject, standard_plan
 from validation.record.verify import Against, Outcome, examine, lanes
-from validation.reference.prompt_attention import attend
 
 ROOT = Path(__file__).resolve().parents[3]
 BY_NAME = {of.name: of for of in BASES}
@@ -283,7 +283,7 @@ sys.path.insert(0, sys.argv[1])
 from functools import partial
 from validation.__main__ import main
 from validation.record import verify_command
-from validation.reference.prompt_attention import attend
+from validation.operations.attention.reference import attend
 from validation.record.verify import Against
 from fixtures.records.bases import planned
 verify_command.Against = partial(Against, planner=planned)

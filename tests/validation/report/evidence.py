@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from strata.executors.base import source_digests
-from validation.report.run_file import SCHEMA
+from validation.run.run_file import SCHEMA
 
 PATHS = ("prompt_attention/q4_0/sm75", "prompt_attention/q4_0/sm80")
 HOSTILE = (

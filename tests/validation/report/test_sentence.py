@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.validation.report.evidence import case, run
+from validation.core.verdict import Verdict
 from validation.report.from_run import of_run
 from validation.report.read import Evidence
 from validation.report.sentence import Tone, of_evidence, of_source
 from validation.report.source import Source, Verified
-from validation.verdict import Verdict
 
 
 def source(**changes: Any) -> Source:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from validation.mutants.mutant import Mutant
 
-COMMAND, OUTPUT, OWNER = "strata/command.py", "strata/output.py", "validation/report/owner.py"
-SOAK, FUZZ, CAPTURED = (f"validation/{name}.py" for name in ("soak", "fuzz", "captured_case"))
+COMMAND, OUTPUT, OWNER = "strata/command.py", "strata/output.py", "validation/run/owner.py"
+SOAK, FUZZ, CAPTURED = (
+    f"validation/{name}.py" for name in ("soak/command", "fuzz/command", "operations/attention/captured")
+)
 
 
 def _fault(name: str, file: str, old: str, new: str, why: str, *tests: str) -> Mutant:
@@ -63,7 +65,7 @@ def mutants() -> Iterator[Mutant]:
         "found[0] in _DEAD or found[1] != began",
         "False",
         "A killed run is shown as running when its number was given again.",
-        "validation/report/test_owner",
+        "validation/run/test_owner",
     )
     yield _fault(
         "other-machines-are-dead",
@@ -71,7 +73,7 @@ def mutants() -> Iterator[Mutant]:
         '    if noted.get("space") != here["space"]:\n        return False\n',
         "",
         "A run in another container is called interrupted.",
-        "validation/report/test_owner",
+        "validation/run/test_owner",
     )
     yield _fault(
         "soak-forgets",
@@ -79,7 +81,7 @@ def mutants() -> Iterator[Mutant]:
         "            self.write(unfinished.status(error))\n",
         "            pass\n",
         "An error ends a soak whose finished runs are not kept.",
-        "validation/test_soak",
+        "validation/soak/test_command",
     )
     yield _fault(
         "fuzz-forgets-where-it-was",
@@ -87,7 +89,7 @@ def mutants() -> Iterator[Mutant]:
         "    first, left = options.first + done, options.count - done\n",
         "    first, left = options.first, options.count - done\n",
         "The command for the rest begins anew.",
-        "validation/test_fuzz",
+        "validation/fuzz/test_command",
     )
     yield _fault(
         "capture-of-any-heads",
@@ -95,5 +97,5 @@ def mutants() -> Iterator[Mutant]:
         "if rest or group not in GROUPS:",
         "if False:",
         "A capture that no kernel takes is refused by every one of its cases.",
-        "validation/test_captured_geometry",
+        "validation/operations/attention/test_captured_geometry",
     )

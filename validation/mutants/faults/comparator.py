@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from validation.mutants.mutant import Edit, Mutant
 
-VERDICT = "validation/verdict.py"
+VERDICT = "validation/core/verdict.py"
 
 _FINE = "fine = error <= limit\n"
 _ERROR = "error = np.abs(got.astype(np.float64) - want)"

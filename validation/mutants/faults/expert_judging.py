@@ -6,12 +6,16 @@ from collections.abc import Iterator
 
 from validation.mutants.mutant import Mutant
 
-CASE, CHECKS, EXPECTED = "validation/expert_case.py", "validation/experts/checks.py", "validation/experts/expected.py"
-PROMISES, BOUNDS = "validation/experts/promises.py", "validation/bounds/experts.py"
-REFERENCE, AROUND = "validation/reference/experts.py", "validation/around_case.py"
-_BOUNDS = ("tests/validation/bounds/test_experts.py",)
-_REFERENCE = ("tests/validation/reference/test_experts.py",)
-FMA, _FMA = "validation/reference/fma.py", ("tests/validation/reference/test_fma.py",)
+CASE, CHECKS, EXPECTED = (
+    "validation/operations/experts/run.py",
+    "validation/operations/experts/checks.py",
+    "validation/operations/experts/expected.py",
+)
+PROMISES, BOUNDS = "validation/operations/experts/preconditions.py", "validation/operations/experts/bound.py"
+REFERENCE, AROUND = "validation/operations/experts/reference.py", "validation/operations/router/run.py"
+_BOUNDS = ("tests/validation/operations/experts/test_bound.py",)
+_REFERENCE = ("tests/validation/operations/experts/test_reference.py",)
+FMA, _FMA = "validation/numerics/fma.py", ("tests/validation/numerics/test_fma.py",)
 _PATH = "expert_decode/iq3_xxs/iq4_nl/simt"
 
 

@@ -89,86 +89,86 @@ def _harness() -> Iterator[Mutant]:
     """Ways in which a changed input could go unseen again."""
     bare, named = 'object.__setattr__(self, "run", handed(self.run))', "handed(getattr(self, name))"
     for name, file, old in (
-        ("attention", "operations", bare),
-        ("experts", "experts/operation", bare),
-        ("packing", "pack_case", named),
-        ("router", "around_case", named),
+        ("attention", "operations/attention/kernels", bare),
+        ("experts", "operations/experts/operation", bare),
+        ("packing", "operations/kv_pack/run", named),
+        ("router", "operations/router/run", named),
     ):
         new = "pass" if old is bare else "getattr(self, name)"
         yield _fault(f"originals-{name}", file, old, new, "A candidate gets what its expectation is made from.")
     yield _fault(
         "no-copies",
-        "handed",
+        "core/handed",
         '        held = own.copy(order="K")\n',
         "        held = own\n",
         "What is handed out is the original.",
     )
     yield _fault(
         "stale-copies",
-        "handed",
+        "core/handed",
         "if held is None or difference(held, own) is not None:",
         "if held is None:",
         "A copy that a candidate changed is handed to the next run.",
     )
     yield _fault(
         "arrays-not-compared",
-        "handed",
+        "core/handed",
         "        if at is not None:\n",
         "        if False:\n",
         "Arrays may come back changed.",
     )
     yield _fault(
         "memory-not-compared",
-        "handed",
+        "core/handed",
         "said = [*_changed(lent), *own.changed(buffers)]",
         "said = [*_changed(lent)]",
         "Memory of an executor may hold something else after a run.",
     )
     yield _fault(
         "inner-run-forgets",
-        "watched",
+        "core/watched",
         "            self._used = outer\n",
         "            pass\n",
         "A run inside a run takes the outer one's buffers for its own.",
     )
     yield _fault(
         "reached-memory-not-compared",
-        "watched",
+        "core/watched",
         "for given in (*args, *reached):",
         "for given in reached:",
         "Only what a launch finds by addresses is compared.",
     )
     yield _fault(
         "memory-compared-with-itself",
-        "watched",
+        "core/watched",
         "np.array(host)",
         "np.asarray(host)",
         "What an input buffer was made from is the caller's array, which may change with the buffer.",
     )
     yield _fault(
         "result-not-copied",
-        "handed",
+        "core/handed",
         "return rebuilt(result, lambda name, array: array.copy())",
         "return result",
         "A later run can write over what an earlier one gave.",
     )
     yield _fault(
         "timed-originals",
-        "timed",
+        "core/timed",
         "    with handing(prepare, executor, (path, inputs)) as (own, args, _):\n",
         "    own, args = executor, (path, inputs)\n    if True:\n",
         "What is timed may change what it is given.",
     )
     yield _fault(
         "changed-inputs-pass",
-        "runner",
+        "run/runner",
         'check = Check("inputs", Verdict.EXCEEDS, str(error))',
         'check = Check("inputs", Verdict.EXACT)',
         "A run that changed its inputs passes.",
     )
     yield _fault(
         "whole-words-compared",
-        "byte_equality",
+        "core/byte_equality",
         "np.array_equal(\n        one[whole:], two[whole:]\n    )",
         "True",
         "The last bytes of an odd size are not compared.",

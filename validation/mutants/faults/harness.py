@@ -6,10 +6,16 @@ from collections.abc import Iterator
 
 from validation.mutants.mutant import Edit, Mutant
 
-POOLS, PLANES, PARITY, PROFILES = (f"validation/{name}.py" for name in ("pools", "planes", "parity", "profiles"))
-STATIONS, RUNNER, OPERATIONS = (f"validation/{name}.py" for name in ("stations", "runner", "operations"))
-SELECTION, DRAWS = "validation/selection.py", "validation/draws.py"
-PROOF, CONTROL = "validation/controls/proof.py", "validation/controls/control.py"
+POOLS, PLANES, PARITY, PROFILES = (
+    f"validation/{name}.py"
+    for name in ("operations/attention/pools", "operations/attention/planes", "parity/command", "run/plan")
+)
+STATIONS, RUNNER, OPERATIONS = (
+    f"validation/{name}.py" for name in ("run/executors", "run/runner", "operations/attention/kernels")
+)
+WHOLE_RUN, REQUEST = "validation/ledger/whole_run.py", "validation/run/plan_request.py"
+SELECTION, DRAWS = "validation/operations/attention/selection.py", "validation/core/random_streams.py"
+PROOF, CONTROL = "validation/controls/self_test.py", "validation/core/control.py"
 
 
 def _fault(name: str, file: str, old: str, new: str, why: str, *also: Edit) -> Mutant:
@@ -157,7 +163,7 @@ def _seeds() -> Iterator[Mutant]:
         ("seed-halved", "self.seed & ~1", "A seed and its neighbour give the same data."),
         ("seed-of-32-bits", "self.seed & 0xFFFFFFFF", "Seeds that differ above bit 31 give the same data."),
     ):
-        yield _fault(name, "validation/cases.py", stream, stream.replace("self.seed", seed), why)
+        yield _fault(name, "validation/operations/attention/case.py", stream, stream.replace("self.seed", seed), why)
     yield _fault(
         "names-ignored",
         DRAWS,
@@ -181,14 +187,14 @@ def _seeds() -> Iterator[Mutant]:
     )
     yield _fault(
         "seed-option-ignored",
-        PARITY,
+        REQUEST,
         "profiles.entries(options.seed, options.profile, paths)",
         "profiles.entries(1, options.profile, paths)",
         "--seed does not reach a profile.",
     )
     yield _fault(
         "seed-of-sizes-ignored",
-        PARITY,
+        REQUEST,
         "Case(options.recipe or profiles.SIZED_RECIPE, options.seed,",
         "Case(options.recipe or profiles.SIZED_RECIPE, 1,",
         "--seed does not reach a size of one's own.",
@@ -200,30 +206,34 @@ def _runs() -> Iterator[Mutant]:
     counted = "        if len(checks) != len(self.jobs):"
     yield _fault(
         "zero-cases-pass",
-        PARITY,
+        WHOLE_RUN,
         "        return combine(checks)\n",
         "        return combine(checks) if checks else Verdict.EXACT\n",
         "A run that planned nothing, and ran it, passes.",
     )
     yield _fault(
-        "fewer-than-planned-pass", PARITY, counted, "        if False:", "Planned cases that never ran are not missed."
+        "fewer-than-planned-pass",
+        WHOLE_RUN,
+        counted,
+        "        if False:",
+        "Planned cases that never ran are not missed.",
     )
     yield _fault(
         "more-than-planned-pass",
-        PARITY,
+        WHOLE_RUN,
         counted,
         "        if len(checks) < len(self.jobs):",
         "Cases nobody planned count.",
     )
     yield _fault(
         "last-case-decides",
-        PARITY,
+        WHOLE_RUN,
         "        return combine(checks)\n",
         "        return combine(checks[-1:])\n",
         "Only the last case's verdict counts.",
     )
     yield _fault(
-        "exit-0", PARITY, "return PASSED if self.passed else FAILED", "return PASSED", "The exit status is always 0."
+        "exit-0", WHOLE_RUN, "return PASSED if self.passed else FAILED", "return PASSED", "The exit status is always 0."
     )
     yield _fault(
         "jobs-skipped",
@@ -246,18 +256,18 @@ def _runs() -> Iterator[Mutant]:
     )
     yield _fault(
         "controls-ignored",
-        PARITY,
-        "        if proof.failed(self.controls):\n            return Verdict.VOID\n",
+        WHOLE_RUN,
+        "        if failed(self.controls):\n            return Verdict.VOID\n",
         "",
         "A run passes although its controls failed.",
     )
     yield _tested(
         "controls-not-asked",
         PARITY,
-        "proof.flat(proof.prove())",
+        "self_test.flat(self_test.prove())",
         '[Answer("one", "asked", "asked")]',
         "A run does not ask its controls.",
-        "test_parity",
+        "parity/test_command",
     )
     yield _tested(
         "interrupted-passes",
@@ -265,15 +275,15 @@ def _runs() -> Iterator[Mutant]:
         " markup=False, soft_wrap=True)\n        return FAILED\n",
         " markup=False, soft_wrap=True)\n        return PASSED\n",
         "A run that was stopped is green.",
-        "test_parity",
+        "parity/test_command",
     )
     yield _tested(
         "rest-run-after-failed-controls",
         PARITY,
-        "    if proof.failed(record.controls):\n        return _void(record, console)\n",
+        "    if failed(record.controls):\n        return _void(record, console)\n",
         "",
         "Failed controls are not said.",
-        "test_parity",
+        "parity/test_command",
     )
     # The controls cannot tell on themselves: their tests do.
     yield _tested(
@@ -282,15 +292,15 @@ def _runs() -> Iterator[Mutant]:
         "return self.got == self.expected",
         "return True",
         "Whatever a control gets is what it expected.",
-        "controls/test_proof",
+        "controls/test_self_test",
     )
     yield _tested(
         "failures-not-counted",
-        PROOF,
+        CONTROL,
         "return [one for one in answers if not one.right]",
         "return []",
         "No control ever fails.",
-        "controls/test_proof",
+        "controls/test_self_test",
     )
     yield _tested(
         "empty-groups-pass",
@@ -298,7 +308,7 @@ def _runs() -> Iterator[Mutant]:
         'return found or [Answer(f"{group}/rows", "none", "rows")]',
         "return found",
         "A group without controls is proved.",
-        "controls/test_proof",
+        "controls/test_self_test",
     )
     yield _tested(
         "crash-is-an-answer",
@@ -306,7 +316,7 @@ def _runs() -> Iterator[Mutant]:
         '        got = f"{type(error).__name__}: {error}".splitlines()[0]\n',
         "        got = control.expected\n",
         "A control that crashes has been answered.",
-        "controls/test_proof",
+        "controls/test_self_test",
     )
 
 
@@ -340,27 +350,27 @@ def _dispatch() -> Iterator[Mutant]:
     )
     yield _tested(
         "rule-of-any-card",
-        "validation/predict.py",
+        "validation/numerics/tensorcore_rules.py",
         "return (rule, *_RIVALS.get(rule, ())) if executor.capability is not None and rule in RULES else ()",
         'return (rule, *_RIVALS.get(rule, ())) if rule in RULES else ("sm_90",)',
         "A card nobody measured is given a rule.",
-        "test_predict",
+        "numerics/test_tensorcore_rules",
     )
     yield _tested(
         "last-query-not-sampled",
-        "validation/sampling.py",
+        "validation/operations/attention/sampling.py",
         "| {count - 1}",
         "",
         "The last query has no reference.",
-        "test_sampling",
+        "operations/attention/test_sampling",
     )
     yield _tested(
         "edge-widths-not-sampled",
-        "validation/sampling.py",
+        "validation/operations/attention/sampling.py",
         "chosen.update(np.flatnonzero(widths == edge)[:1].tolist())",
         "pass",
         "Queries at edge widths have no reference.",
-        "test_sampling",
+        "operations/attention/test_sampling",
     )
     rerun = 'return f"{settings.invocation} --paths {path.name} --case {shlex.quote(case.brief())}"'
     yield _tested(
@@ -369,7 +379,7 @@ def _dispatch() -> Iterator[Mutant]:
         rerun,
         'return f"{settings.invocation} --case {shlex.quote(case.brief())}"',
         "A rerun runs other paths as well.",
-        "test_runner",
+        "run/test_runner",
     )
     yield _tested(
         "rerun-unquoted",
@@ -377,21 +387,21 @@ def _dispatch() -> Iterator[Mutant]:
         rerun,
         'return f"{settings.invocation} --paths {path.name} --case {case.brief()}"',
         "A rerun's case falls apart in a shell.",
-        "test_runner",
+        "run/test_runner",
     )
     for option, old in (
         ("rule", '["--rule", self.rule, "--flavor", flavor]'),
         ("flavor", '["--rule", self.rule, "--flavor", flavor]'),
     ):
         new = {"rule": '["--flavor", flavor]', "flavor": '["--rule", self.rule]'}[option]
-        yield _tested(f"rerun-without-{option}", STATIONS, old, new, f"A rerun loses --{option}.", "test_stations")
+        yield _tested(f"rerun-without-{option}", STATIONS, old, new, f"A rerun loses --{option}.", "run/test_executors")
     yield _tested(
         "rerun-without-schedule",
         STATIONS,
         '[] if seed is None else ["--schedule-seed", str(seed)]',
         "[]",
         "A rerun loses --schedule-seed.",
-        "test_stations",
+        "run/test_executors",
     )
     yield _tested(
         "rerun-without-target",
@@ -399,7 +409,7 @@ def _dispatch() -> Iterator[Mutant]:
         '["--target", self.target] if self.target else []',
         "[]",
         "A rerun loses --target.",
-        "test_stations",
+        "run/test_executors",
     )
     yield _tested(
         "rerun-without-prediction",
@@ -407,7 +417,7 @@ def _dispatch() -> Iterator[Mutant]:
         '(["--predict", predict] if predict != "none" and not lanes else [])',
         "[]",
         "A rerun loses --predict.",
-        "test_rerun",
+        "run/test_rerun",
     )
     yield _tested(
         "rerun-without-capture",
@@ -415,7 +425,7 @@ def _dispatch() -> Iterator[Mutant]:
         '["--capture", str(options.capture)] if options.capture else []',
         "[]",
         "A rerun loses --capture.",
-        "test_rerun",
+        "run/test_rerun",
     )
     yield _tested(
         "twin-of-one-schedule",
@@ -423,7 +433,7 @@ def _dispatch() -> Iterator[Mutant]:
         "(seed or 0) + 1)",
         "seed)",
         "The second run has the first one's schedule.",
-        "test_stations",
+        "run/test_executors",
     )
 
 

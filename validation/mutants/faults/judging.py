@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 from validation.mutants.mutant import Edit, Mutant
 
-JUDGE, PROBES, CASE, RUNNER = (f"validation/{name}.py" for name in ("judge", "probes", "attention_case", "runner"))
-GATES = "validation/bounds/prompt_attention.py"
-REFERENCE = "validation/reference/prompt_attention.py"
+JUDGE, PROBES, CASE, RUNNER = (
+    f"validation/{name}.py"
+    for name in ("operations/attention/gates", "core/negative_probes", "operations/attention/run", "run/runner")
+)
+GATES = "validation/operations/attention/bounds/prompt_attention.py"
+REFERENCE = "validation/operations/attention/reference.py"
 
 
 def _fault(name: str, file: str, old: str, new: str, why: str, *also: Edit) -> Mutant:
@@ -25,7 +28,7 @@ def _gates() -> Iterator[Mutant]:
     )
     yield _fault(
         "bound-times-1000",
-        "validation/path_bound.py",
+        "validation/operations/attention/bound.py",
         "out[row] = limit.reshape(out.shape[1:])",
         "out[row] = 1000 * limit.reshape(out.shape[1:])",
         "Derived bounds are a thousand times too wide, for path and baseline alike.",
@@ -34,26 +37,36 @@ def _gates() -> Iterator[Mutant]:
         widest = f"np.broadcast_to(limit.reshape(out.shape[1:]).max(axis={axis}, keepdims=True), out.shape[1:])"
         yield _fault(
             f"bound-of-its-{name}",
-            "validation/path_bound.py",
+            "validation/operations/attention/bound.py",
             "out[row] = limit.reshape(out.shape[1:])",
             f"out[row] = {widest}",
             f"Every output has the widest derived bound of its {name}.",
         )
     yield _fault(
         "bound-of-all-queries",
-        "validation/path_bound.py",
+        "validation/operations/attention/bound.py",
         "            list(workers.map(fill, range(len(out))))\n    return out\n",
         "            list(workers.map(fill, range(len(out))))\n"
         "    return np.broadcast_to(out.max(axis=0, keepdims=True), out.shape).copy()\n",
         "Every output has the widest derived bound of all queries.",
     )
     for name, file, old, axis in (
-        ("router", "router", "return np.asarray((routed.weights * relative + absolute) * WIDENED)", "(0, 1)"),
-        ("router-ranks", "router", "return np.asarray((routed.weights * relative + absolute) * WIDENED)", "1"),
+        (
+            "router",
+            "operations/router/bound",
+            "return np.asarray((routed.weights * relative + absolute) * WIDENED)",
+            "(0, 1)",
+        ),
+        (
+            "router-ranks",
+            "operations/router/bound",
+            "return np.asarray((routed.weights * relative + absolute) * WIDENED)",
+            "1",
+        ),
     ):
         yield _fault(
             f"bound-of-all-{name}",
-            f"validation/bounds/{file}.py",
+            f"validation/{file}.py",
             old,
             f"made = (routed.weights * relative + absolute) * WIDENED\n"
             f"    return np.broadcast_to(made.max(axis={axis}, keepdims=True), made.shape).copy()",
@@ -115,7 +128,7 @@ def _gates() -> Iterator[Mutant]:
         "            weights = softmax(of.scores)\n",
         "            weights = softmax(of.scores.astype(np.float32)).astype(np.float32)\n",
         "Weights of the reference are as wrong as those of the kernels.",
-        tests=("tests/validation/reference/test_prompt_attention.py",),
+        tests=("tests/validation/operations/attention/test_reference.py",),
     )
 
 
@@ -131,20 +144,20 @@ def _wide_in_one_place() -> Iterator[Mutant]:
     share = "    mass = np.einsum("
     rotation = "    total = np.abs(x.astype(np.float64)).sum(axis=-1, keepdims=True)"
     for name, file, line, wider in (
-        ("query", "path_bound", whole, ("made", "made[-1:]")),
-        ("head", "path_bound", whole, ("made", "made[:, -1]")),
-        ("dim", "path_bound", whole, ("made", "made[..., -1]")),
-        ("token-router", "bounds/router", router, ("made", "made[-1:]")),
-        ("rank-router", "bounds/router", router, ("made", "made[:, -1]")),
-        ("token-combine", "bounds/combine", combine, ("made", "made[-1:]")),
-        ("column-combine", "bounds/combine", combine, ("made", "made[:, -1]")),
-        ("token-experts", "bounds/experts", product, ("bound", "bound[-1:]")),
-        ("row-experts", "bounds/experts", product, ("bound", "bound[:, -1]")),
-        ("token-expert-decode", "bounds/expert_decode", decode, ("bound", "bound[-1:]")),
-        ("row-expert-decode", "bounds/expert_decode", decode, ("bound", "bound[:, -1]")),
-        ("column-experts-path", "bounds/experts", path, ("made", "made.bound[:, -1]")),
-        ("hidden-value-experts", "bounds/experts", spread, ("spread", "spread[-1:]")),
-        ("row-rotation", "bounds/kv_pack", rotation, ("total", "total[-1:]")),
+        ("query", "operations/attention/bound", whole, ("made", "made[-1:]")),
+        ("head", "operations/attention/bound", whole, ("made", "made[:, -1]")),
+        ("dim", "operations/attention/bound", whole, ("made", "made[..., -1]")),
+        ("token-router", "operations/router/bound", router, ("made", "made[-1:]")),
+        ("rank-router", "operations/router/bound", router, ("made", "made[:, -1]")),
+        ("token-combine", "operations/combine/bound", combine, ("made", "made[-1:]")),
+        ("column-combine", "operations/combine/bound", combine, ("made", "made[:, -1]")),
+        ("token-experts", "operations/experts/bound", product, ("bound", "bound[-1:]")),
+        ("row-experts", "operations/experts/bound", product, ("bound", "bound[:, -1]")),
+        ("token-expert-decode", "operations/experts/bound_decode", decode, ("bound", "bound[-1:]")),
+        ("row-expert-decode", "operations/experts/bound_decode", decode, ("bound", "bound[:, -1]")),
+        ("column-experts-path", "operations/experts/bound", path, ("made", "made.bound[:, -1]")),
+        ("hidden-value-experts", "operations/experts/bound", spread, ("spread", "spread[-1:]")),
+        ("row-rotation", "operations/kv_pack/bound", rotation, ("total", "total[-1:]")),
     ):
         variable, part = wider
         if line.startswith("    return np.asarray("):
@@ -157,7 +170,7 @@ def _wide_in_one_place() -> Iterator[Mutant]:
         yield _fault(f"wide-{name}", f"validation/{file}.py", line, new, "The bound is wider for one index alone.")
     yield _fault(
         "wide-rank-combine",
-        "validation/bounds/combine.py",
+        "validation/operations/combine/bound.py",
         share,
         f"    weights = weights * np.float32([1] * (ranks - 1) + [8])\n{share}",
         "The last rank's share of the bound is eight times too wide.",
@@ -184,7 +197,7 @@ def _wide_in_one_place() -> Iterator[Mutant]:
         line = "        value[places], bound[places] = whole.value, whole.bound"
         yield _fault(
             f"wide-{name}-of-the-model",
-            "validation/experts/expected.py",
+            "validation/operations/experts/expected.py",
             line,
             f"        {part} *= 8\n{line}",
             "The bound that experts are held against is wider for one index alone.",
@@ -192,14 +205,14 @@ def _wide_in_one_place() -> Iterator[Mutant]:
     line = "            sides[name][0][places], sides[name][1][places] = held.value, held.bound"
     yield _fault(
         "wide-column-of-a-step",
-        "validation/experts/expected.py",
+        "validation/operations/experts/expected.py",
         line,
         f"            held.bound[:, -1] *= 8\n{line}",
         "The bound that a step of experts is held against is wider for one column alone.",
     )
     yield _fault(
         "bound-beside-the-data",
-        "validation/path_bound.py",
+        "validation/operations/attention/bound.py",
         whole,
         whole.replace("+ own)", "+ own + 1e-6)"),
         "The bound has a term that does not follow the data.",
@@ -437,7 +450,7 @@ def _case() -> Iterator[Mutant]:
     )
     yield _fault(
         "planes-skipped",
-        "validation/pack_case.py",
+        "validation/operations/kv_pack/run.py",
         '_PLANES = ("k", "v", "k_scale", "v_scale")',
         '_PLANES = ("k", "v")',
         "Stored scales are not compared.",

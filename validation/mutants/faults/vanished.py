@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from validation.mutants.mutant import Mutant
 
-PROFILES, PLAN = "validation/profiles.py", "validation/experts/plan.py"
-PROOF, VALUES = "validation/controls/proof.py", "validation/controls/values.py"
+PROFILES, PLAN = "validation/run/plan.py", "validation/operations/experts/plan.py"
+PROOF, VALUES = "validation/controls/self_test.py", "validation/controls/values.py"
 
 
 def _fault(name: str, file: str, old: str, new: str, why: str) -> Mutant:
@@ -72,7 +72,7 @@ def mutants() -> Iterator[Mutant]:
     )
     yield _fault(
         "law",
-        "validation/laws.py",
+        "validation/operations/attention/metamorphic.py",
         '    "order": order,\n',
         "",
         "Cells of a tensor-core step are never asked in another order.",
@@ -93,37 +93,37 @@ def mutants() -> Iterator[Mutant]:
         "    if groups is GROUPS:\n",
         "    if False:\n",
         "Nothing is held against the floor.",
-        "controls/test_proof",
+        "controls/test_self_test",
     )
     yield _tested(
         "floor-lowers-itself",
-        "validation/floor.py",
+        "validation/ledger/floor.py",
         "    if gone and not reason:\n",
         "    if False:\n",
         "What vanished goes from the floor without a reason.",
-        "test_floor",
+        "ledger/test_floor",
     )
     yield _tested(
         "section-without-a-floor",
-        "validation/floor.py",
+        "validation/ledger/floor.py",
         '        return f"{section} is not in the floor ({UPDATE})"\n',
         "        return WHOLE\n",
         "A section that the floor does not have stands.",
-        "test_floor",
+        "ledger/test_floor",
     )
     yield _tested(
         "ledger-keeps-quiet",
-        "validation/ledger_command.py",
+        "validation/ledger/command.py",
         "    return 1 if gone else 0\n",
         "    return 0\n",
         "The ledger command exits 0 although families are missing.",
-        "test_floor",
+        "ledger/test_floor",
     )
     yield _tested(
         "family-not-missed",
-        "validation/ledger_review.py",
+        "validation/ledger/review.py",
         "for key in section if key[0] in paths and key not in plan]",
         "for key in section if False]",
         "A run does not miss a family that is planned no more.",
-        "test_ledger_review",
+        "ledger/test_review",
     )

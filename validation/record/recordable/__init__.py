@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from validation.record.recordable.attention import Attention
 from validation.record.recordable.experts import FusedExperts
-from validation.record.recordable.seam import Recordable
+from validation.record.recordable.recordable import Recordable
 
 #: By name, as paths have them.
 RECORDABLE: Mapping[str, Recordable] = {"prompt_attention": Attention(), "expert_fused": FusedExperts()}

@@ -10,19 +10,22 @@ import numpy as np
 from strata.executors.base import Kernel
 from strata.kernels.paths import Path
 from strata.kernels.pool import HEAD_DIM
-from validation import laws, magnitude
-from validation.bounds.prompt_attention import PUBLISHED_QUERIES
-from validation.cases import Case
-from validation.certificate import NotFiniteError, enclose
-from validation.enclosure import certificate, certified
-from validation.operations import ATTENTION
-from validation.path_bound import kernel_bound, reference_bound
-from validation.pools import Inputs, build
-from validation.predict import readings
-from validation.recipes import find
+from validation.core.verdict import Verdict, within
+from validation.numerics.interval import certificate, certified
+from validation.numerics.tensorcore_rules import readings
+from validation.operations.attention import metamorphic as laws
+from validation.operations.attention.bound import kernel_bound, reference_bound
+from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
+from validation.operations.attention.case import Case
+from validation.operations.attention.certificate import NotFiniteError, enclose
+from validation.operations.attention.kernels import ATTENTION
+from validation.operations.attention.pools import Inputs, build
+from validation.operations.attention.recipes import find
+from validation.operations.attention.reference import Reference, attend
+from validation.operations.attention.sampling import rows_of, sampled
 from validation.record.canonical import float_of, short
 from validation.record.challenge import chosen
-from validation.record.recordable.seam import (
+from validation.record.recordable.recordable import (
     Asked,
     CannotCheckError,
     Checks,
@@ -34,9 +37,7 @@ from validation.record.recordable.seam import (
     Shown,
 )
 from validation.record.recordable.share import above
-from validation.reference.prompt_attention import Reference, attend
-from validation.sampling import rows_of, sampled
-from validation.verdict import Verdict, within
+from validation.run import far
 
 if TYPE_CHECKING:
     from validation.record.rules.subject import Subject
@@ -103,7 +104,7 @@ class Attention:
     def checks(self, path: Path, case: Case, card: bool) -> Checks:
         together = (TIMED, PREDICTIONS) if card else (TIMED,)
         whole = self.rows(case) * HEAD_DIM
-        needed = asked(path, case) | set(() if card else magnitude.names(case.recipe, path.operation))
+        needed = asked(path, case) | set(() if card else far.names(case.recipe, path.operation))
         return Checks(frozenset(needed), together, frozenset(BOUNDED), "prediction", whole)
 
     def claim(self, checks: Sequence[Mapping[str, Any]]) -> Claim | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from strata.kernels.paths import Path
-from validation import magnitude
-from validation.expert_case import CUT_ON_LANES, shape_name
-from validation.experts import activations
-from validation.experts.case import ExpertCase
-from validation.experts.checks import as_published, ordinary
-from validation.experts.kernels import forced_shapes
-from validation.experts.recipes import Routing, Values, find
-from validation.experts.sampling import work
-from validation.record.recordable.seam import Checks
+from validation.operations.experts import activations
+from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.checks import as_published, ordinary
+from validation.operations.experts.kernels import forced_shapes
+from validation.operations.experts.recipes import Routing, Values, find
+from validation.operations.experts.run import CUT_ON_LANES, shape_name
+from validation.operations.experts.sampling import work
+from validation.record.recordable.recordable import Checks
+from validation.run import far
 
 #: Checks that compare with a bound.
 BOUNDED = ("gate", "up", "down", "bound", "baseline bound")
@@ -41,7 +41,7 @@ def asked(path: Path, case: ExpertCase, named: np.ndarray, card: bool) -> Checks
     if case.tokens > 1 and (card or work(case, case.pairs) <= CUT_ON_LANES):
         again.add("in parts")
     needed = {"data", *_RAN, *again, *(f"{name} run" for name in again), *_LOST}
-    needed |= set(() if card else magnitude.names(case.recipe, path.operation))
+    needed |= set(() if card else far.names(case.recipe, path.operation))
     if strays:
         needed |= {"nobody's rows", "baseline refuses"}
     else:

@@ -1,7 +1,7 @@
 """Fused experts in records: a row is one (token, rank) pair.
 
 Dots are integers and every other operation is one float32 rounding in a fixed order, so a row's bits are the same on
-every card and in every tier: the NumPy model of the definition (`validation.reference.experts`) predicts them, with no
+every card and in every tier: the NumPy model of the definition (`operations.experts.reference`) predicts them, with no
 compiler and no rule of a tensor core. What no bit tells is which card ran.
 """
 
@@ -16,18 +16,19 @@ import numpy as np
 from strata.executors.base import Kernel
 from strata.formats import device_table
 from strata.kernels.paths import Path
-from validation.arrays import frozen
-from validation.experts import expected, routing
-from validation.experts.arithmetic import FUSED
-from validation.experts.case import ExpertCase
-from validation.experts.checks import plain
-from validation.experts.inputs import Inputs, build
-from validation.experts.recipes import find
-from validation.experts.sampling import PREDICTED, work
+from validation.core.arrays import frozen
+from validation.core.verdict import Verdict, within
+from validation.operations.experts import expected, routing
+from validation.operations.experts.arithmetic import FUSED
+from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.checks import plain
+from validation.operations.experts.inputs import Inputs, build
+from validation.operations.experts.recipes import find
+from validation.operations.experts.sampling import PREDICTED, work
 from validation.record.challenge import chosen, one_of
 from validation.record.recordable import expert_checks
-from validation.record.recordable.rehearsal import of_fused
-from validation.record.recordable.seam import (
+from validation.record.recordable.dry_run import of_fused
+from validation.record.recordable.recordable import (
     Asked,
     CannotCheckError,
     Checks,
@@ -37,7 +38,6 @@ from validation.record.recordable.seam import (
     Reason,
     Shown,
 )
-from validation.verdict import Verdict, within
 
 if TYPE_CHECKING:
     from validation.record.rules.subject import Subject

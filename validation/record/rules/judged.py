@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from validation.core.verdict import Check, Verdict
 from validation.record.canonical import float_of
-from validation.record.recordable.seam import Checks
+from validation.record.recordable.recordable import Checks
 from validation.record.rules.subject import Subject, short
-from validation.runner import settle
-from validation.verdict import Check, Verdict
+from validation.run.runner import settle
 
 
 def checks(subject: Subject) -> Iterator[str]:

@@ -12,10 +12,10 @@ from strata.device import PINNED_ARCHS, dotted
 from strata.executors.lanes.rules import Rule as Arithmetic
 from strata.gates.sources import codebooks as made_of
 from strata.gates.sources import file_names
+from validation.numerics.tensorcore import Params, mma
+from validation.numerics.tensorcore_vectors import vector_operands, vectors
 from validation.record.identify import INPUTS, SPECIAL, instructions, names
 from validation.record.rules.subject import Subject, short
-from validation.tensorcore import Params, mma
-from validation.tensorcore_vectors import vector_operands, vectors
 
 #: The oldest driver of a CUDA major version, by the CUDA toolkit's release notes.
 DRIVERS = {12: 525, 13: 580}

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from validation.attention_case import Memo
+from validation.core.verdict import float32_bits
+from validation.operations.attention.run import Memo
 from validation.record.challenge import row_bytes
 from validation.record.evidence import input_digest, leaves
 from validation.record.merkle import root, root_from
-from validation.record.recordable.seam import Predictor, Reason, Recordable, Row, Shown
+from validation.record.recordable.recordable import Predictor, Reason, Recordable, Row, Shown
 from validation.record.rules.committed import values
 from validation.record.rules.origin import matching
 from validation.record.rules.subject import Subject
-from validation.verdict import float32_bits
 
 
 @dataclass(frozen=True)

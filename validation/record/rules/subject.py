@@ -12,12 +12,12 @@ from strata.executors.lanes import RULES, parse_rule
 from strata.executors.lanes.rules import Rule as Arithmetic
 from strata.gates.evidence import plan_digest
 from strata.kernels.paths import PATHS, Path
-from validation import profiles
-from validation.editions import EDITIONS, NEWEST, Edition
-from validation.predict import readings
+from validation.core.editions import EDITIONS, NEWEST, Edition
+from validation.numerics.tensorcore_rules import readings
 from validation.record.canonical import short as short
 from validation.record.recordable import RECORDABLE
-from validation.record.recordable.seam import Recordable
+from validation.record.recordable.recordable import Recordable
+from validation.run import plan as profiles
 
 Pairs = list[tuple[Path, Any]]
 #: (paths, profile, seed) to the path and case of every run, in order.

@@ -10,8 +10,8 @@ import numpy as np
 
 from strata.executors.base import Executor
 from tests.strata.executors.lanes.sources import kernel
-from validation.draws import Stream
-from validation.exp2 import exp2, fma32
+from validation.core.random_streams import Stream
+from validation.numerics.exp2 import exp2, fma32
 
 Array = np.ndarray[Any, Any]
 KERNEL = kernel("numbers")

@@ -16,7 +16,7 @@ import pytest
 from strata.executors.base import Kernel, LaunchError
 from strata.executors.lanes import LanesExecutor
 from tests.strata.executors.lanes.sources import FOLDER, kernel, line_of
-from validation.draws import Stream
+from validation.core.random_streams import Stream
 
 KERNEL = kernel("faults", 64, 1024)
 SEEDS = (None, 1, 2, 3)

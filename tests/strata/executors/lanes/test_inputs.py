@@ -11,7 +11,7 @@ from strata.kernels import combine, kv_pack, router
 from strata.kernels.kv_pack import kernel
 from strata.kernels.pool import HEAD_DIM
 from tests.validation.stub import LanesCard
-from validation.watched import Watched
+from validation.core.watched import Watched
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from strata.executors.lanes import LanesExecutor
 from tests.strata.executors.lanes.sources import kernel
-from validation.draws import Stream
+from validation.core.random_streams import Stream
 
 Array = np.ndarray[Any, Any]
 BLOCKS, M, N = 17, 3, 2

@@ -22,7 +22,7 @@ from tests.strata.executors.lanes.number_inputs import cases, evaluate
 from tests.strata.executors.lanes.test_faults import KERNEL, WHAT, run
 from tests.strata.executors.lanes.test_lanes_tensorcore import JOIN, Operands
 from tests.strata.executors.lanes.test_lanes_tensorcore import run as run_matrix
-from validation.tensorcore_data import tiles
+from validation.numerics.tensorcore_data import tiles
 
 
 @contextmanager

@@ -13,10 +13,10 @@ import pytest
 from strata.executors.base import Executor
 from strata.executors.lanes import LanesExecutor
 from tests.strata.executors.lanes.sources import kernel
-from validation.reference.tensorcore import rounded
-from validation.tensorcore import Params, mma
-from validation.tensorcore_data import FAMILIES, FINITE, Tiles, tiles
-from validation.tensorcore_parts import CANONICAL_NAN
+from validation.numerics.tensorcore import Params, mma
+from validation.numerics.tensorcore_data import FAMILIES, FINITE, Tiles, tiles
+from validation.numerics.tensorcore_model import rounded
+from validation.numerics.tensorcore_parts import CANONICAL_NAN
 
 Array = np.ndarray[Any, Any]
 Step = tuple[int, int, int, int]  # operation, index of a, of b, of the accumulator

@@ -10,10 +10,10 @@ import pytest
 
 from strata.executors.lanes import LanesExecutor
 from tests.strata.executors.lanes.test_lanes_tensorcore import JOIN, Operands, Step, run
-from validation.draws import Stream
-from validation.tensorcore import Params, mma
-from validation.tensorcore_data import tiles
-from validation.tensorcore_parts import CANONICAL_NAN
+from validation.core.random_streams import Stream
+from validation.numerics.tensorcore import Params, mma
+from validation.numerics.tensorcore_data import tiles
+from validation.numerics.tensorcore_parts import CANONICAL_NAN
 
 Array = np.ndarray[Any, Any]
 

@@ -14,10 +14,10 @@ from tests.strata.executors.lanes import test_vocabulary as vocabulary
 from tests.strata.executors.lanes.number_inputs import Case, cases, evaluate
 from tests.strata.executors.lanes.sources import kernel
 from tests.strata.executors.lanes.test_matrix_queue import random_program
-from validation.draws import Stream
-from validation.predict import rule_on
-from validation.tensorcore import Params
-from validation.tensorcore_data import FAMILIES, tiles
+from validation.core.random_streams import Stream
+from validation.numerics.tensorcore import Params
+from validation.numerics.tensorcore_data import FAMILIES, tiles
+from validation.numerics.tensorcore_rules import rule_on
 
 CASES = {case.what: case for case in cases()}
 

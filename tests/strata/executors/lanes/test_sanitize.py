@@ -19,7 +19,7 @@ from tests.strata.executors.lanes import test_faults as faults
 from tests.strata.executors.lanes import test_lanes_tensorcore as matrix
 from tests.strata.executors.lanes.sources import line_of
 from tests.strata.executors.lanes.test_loading import assert_no_room_taken
-from validation.tensorcore_data import tiles
+from validation.numerics.tensorcore_data import tiles
 
 
 @pytest.fixture(scope="module")

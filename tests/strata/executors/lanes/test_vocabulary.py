@@ -11,7 +11,7 @@ from strata.executors.base import Executor
 from strata.executors.lanes import LanesExecutor
 from tests.strata.executors.lanes.conftest import Maker
 from tests.strata.executors.lanes.sources import kernel
-from validation.draws import Stream
+from validation.core.random_streams import Stream
 
 Array = np.ndarray[Any, Any]
 WHAT = (

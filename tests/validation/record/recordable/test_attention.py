@@ -6,11 +6,11 @@ import pytest
 
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor, healthy
-from validation.cases import Case
+from validation.core.settings import Settings
+from validation.core.verdict import Verdict
+from validation.operations.attention.case import Case
 from validation.record.recordable.attention import BOUNDED, asked
-from validation.runner import run_case
-from validation.settings import Settings
-from validation.verdict import Verdict
+from validation.run.runner import run_case
 
 SMALL = Case("signed_decades", 1, 40, 2, n_head_kv=1, group=4)
 

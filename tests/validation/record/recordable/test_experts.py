@@ -15,22 +15,23 @@ from strata.kernels import expert_fused
 from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, forged, sign
 from tests.validation.stub import StubExecutor
-from validation import expert_case, magnitude
-from validation.attention_case import Memo
-from validation.experts import stand_in
-from validation.experts.arithmetic import MMQ
-from validation.experts.case import ExpertCase
-from validation.experts.inputs import build
-from validation.experts.kernels import OPERATIONS, forced_shapes
-from validation.experts.plan import small
-from validation.experts.recipes import of_operation
+from validation.core.settings import Settings
+from validation.core.verdict import Verdict
+from validation.operations.attention.run import Memo
+from validation.operations.experts import run as expert_case
+from validation.operations.experts import stub_kernels
+from validation.operations.experts.arithmetic import MMQ
+from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.inputs import build
+from validation.operations.experts.kernels import OPERATIONS, forced_shapes
+from validation.operations.experts.plan import small
+from validation.operations.experts.recipes import of_operation
 from validation.record.canonical import encode, name_of
 from validation.record.challenge import chosen
 from validation.record.evidence import input_digest
 from validation.record.recordable.experts import FusedExperts
 from validation.record.verify import Outcome, examine
-from validation.settings import Settings
-from validation.verdict import Verdict
+from validation.run import far
 
 FUSED = FusedExperts()
 PATH = PATHS["expert_fused/iq2_xs/iq4_nl/sm75"]
@@ -52,16 +53,18 @@ def planned() -> list[ExpertCase]:
 @pytest.mark.parametrize("case", planned(), ids=lambda case: case.text())
 def test_the_checks_are_the_runner_s(case: ExpertCase) -> None:
     operations = {
-        "expert_fused": stand_in.kernel(shapes=tuple(forced_shapes(case))),
-        "expert_mmq": replace(stand_in.kernel(arithmetic=MMQ), refuses_strays=OPERATIONS["expert_mmq"].refuses_strays),
+        "expert_fused": stub_kernels.kernel(shapes=tuple(forced_shapes(case))),
+        "expert_mmq": replace(
+            stub_kernels.kernel(arithmetic=MMQ), refuses_strays=OPERATIONS["expert_mmq"].refuses_strays
+        ),
     }
     found = expert_case.run(case, PATH, StubExecutor(), Settings(), Memo(), operations)
     names = {check.name for check in found.checks}
     asked = FUSED.checks(PATH, case, card=False)
     # What the runner adds to a case's own checks on lanes.
-    far = set(magnitude.names(case.recipe, PATH.operation))
-    assert far <= asked.needed
-    names |= far
+    asked_far = set(far.names(case.recipe, PATH.operation))
+    assert asked_far <= asked.needed
+    names |= asked_far
     left = names - asked.needed
     assert asked.needed <= names, asked.needed - names
     groups = [set(group) for group in asked.together if set(group) & left]
@@ -109,7 +112,7 @@ def test_launches_are_those_of_a_run(name: str) -> None:
 
 
 def test_required_cases_launch_every_kernel() -> None:
-    from validation.experts import required
+    from validation.operations.experts import required
 
     for name, path in PATHS.items():
         if name.startswith("expert_fused/"):

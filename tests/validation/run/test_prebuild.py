@@ -1,0 +1,123 @@
+"""Kernels of planned jobs are compiled once each, ahead of their cases, and failures wait for their case."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from strata.executors.base import BuildError, Image, Kernel
+from strata.kernels.paths import PATHS, select
+from tests.strata.test_forks import child_says
+from tests.validation.stub import DIGEST, StubCard, StubExecutor
+from validation.operations.attention.case import Case
+from validation.run.executors import Stations
+from validation.run.prebuild import Prebuild, kernels_of
+from validation.run.runner import Job, Station
+
+CASE = Case("uniform", 1, 64, 2)
+JOBS = [Job(CASE, path, flavor) for flavor in ("checked", "fast") for path in select("prompt_attention/q4_0/*")]
+
+
+class Builder(StubExecutor):
+    built: list[Kernel]
+    fails = False
+
+    def build(self, kernel: Kernel) -> Image:
+        if self.fails:
+            raise BuildError("does not compile")
+        self.built.append(kernel)
+        return Image(kernel, self.arch, DIGEST, (), "stub")
+
+
+def stations(fails: bool = False, card: bool = False) -> tuple[Stations, list[Kernel]]:
+    built: list[Kernel] = []
+
+    def open_(name: str, **options: Any) -> StubExecutor:
+        if card:
+            return StubCard()
+        builder = Builder()
+        builder.built, builder.fails = built, fails
+        return builder
+
+    return Stations("auto", open=open_), built
+
+
+def test_a_job_launches_its_path_and_its_baseline() -> None:
+    entries = [kernel.entry for kernel in kernels_of(JOBS[0])]
+    assert entries == ["prompt_attention", "decode_attention_chunk", "decode_attention_merge"]
+    assert list(kernels_of(Job(CASE, PATHS["kv_pack/int8/simt"]))) == []
+
+
+def test_every_kernel_is_built_once_for_each_flavor_before_its_case() -> None:
+    where, built = stations()
+    with Prebuild(JOBS, where) as ahead:
+        for job in JOBS:
+            station = where.of(job, [])
+            assert ahead.wait(job, station) is station
+            assert set(kernels_of(job)) <= set(built)
+    assert len(built) == 2 * len({kernel for job in JOBS for kernel in kernels_of(job)})
+
+
+def test_a_build_that_fails_is_left_to_its_case() -> None:
+    where, _ = stations(fails=True)
+    with Prebuild(JOBS, where) as ahead:
+        ahead.wait(JOBS[0], where.of(JOBS[0], []))
+
+
+def test_a_card_builds_when_it_runs() -> None:
+    where, built = stations(card=True)
+    with Prebuild(JOBS, where) as ahead:
+        ahead.wait(JOBS[0], Station(where.first, None, ""))
+    assert built == []
+
+
+def test_a_forked_child_builds_for_itself() -> None:
+    """The threads that build are the parent's: what they have not finished would never come."""
+    begun, leave = threading.Event(), threading.Event()
+
+    class Slow(StubExecutor):
+        def build(self, kernel: Kernel) -> Image:
+            begun.set()
+            leave.wait()
+            return Image(kernel, self.arch, DIGEST, (), "stub")
+
+    where = Stations("auto", open=lambda name, **options: Slow())
+    with Prebuild(JOBS, where) as ahead:
+        begun.wait()
+        station = where.of(JOBS[0], [])
+        try:
+            assert child_says(lambda: ahead.wait(JOBS[0], station) is station)
+        finally:
+            leave.set()
+
+
+def test_leaving_early_does_not_wait_for_what_is_left() -> None:
+    where, _ = stations()
+    before = threading.active_count()
+    try:
+        with Prebuild(JOBS, where):
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        pass
+    assert threading.active_count() <= before + 8
+
+
+def test_on_a_card_what_predictions_need_is_built_when_they_are_asked_for() -> None:
+    built: list[Kernel] = []
+
+    def open_(name: str, **options: Any) -> StubExecutor:
+        if name != "lanes":
+            return StubCard()
+        builder = Builder()
+        builder.built = built
+        return builder
+
+    where = Stations("auto", open=open_)
+    with Prebuild(JOBS, where):
+        pass
+    assert built == []
+    with Prebuild(JOBS, where, predict=True) as ahead:
+        for job in JOBS:
+            ahead.wait(job, where.of(job, []))
+            assert set(kernels_of(job)) <= set(built)
+    assert len(built) == len({kernel for job in JOBS for kernel in kernels_of(job)})

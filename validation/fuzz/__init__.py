@@ -1,0 +1,1 @@
+"""Random configurations compared bit for bit."""

@@ -1,0 +1,1 @@
+"""How much of their bounds the kernels use, and whether that moved."""

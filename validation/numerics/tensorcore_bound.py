@@ -1,0 +1,39 @@
+"""How far a chain of tensor-core accumulations may be from the exact sum.
+
+One step adds `block` products and the accumulator (fewer products when the instruction has fewer):
+each of the block + 1 addends is cut below 2**(E - F), E the exponent of the largest, and the sum is
+cut once more to float32, by less than 2**-23 of it (docs/arithmetic.md). With P the sum
+of the magnitudes of all that the chain adds, 2**E and every partial sum are at most P, so
+
+    one step:  error <= ((block + 1) 2**-F + 2**-23) P
+
+An instruction with k products is ceil(k / block) steps, and a chain of instructions adds its errors.
+"""
+
+from __future__ import annotations
+
+from strata.executors.lanes import RULES, Rule
+from validation.numerics.roundoff import U
+
+#: For a card whose rule is not established: the widest of the known rules.
+WIDEST = RULES["sm_75"]
+#: The rival reading of Turing, block 4; whichever is true, bounds for sm_75 cover both.
+TURING_RIVAL = RULES["sm_75_block4"]
+
+
+def instruction(rule: Rule, products: int) -> float:
+    """Relative error of one instruction of `products` products, of the magnitudes summed so far."""
+    if rule.block == 0:  # the exact sum, rounded once
+        return U
+    block = min(rule.block, products)
+    own = -(-products // block) * ((block + 1) * 2.0**-rule.frac + 2.0**-23)
+    return max(own, instruction(TURING_RIVAL, products)) if rule == RULES["sm_75"] else own
+
+
+def high_low(rule: Rule, products: int, total: int) -> float:
+    """Relative error of sum (hi + lo) b over `total` products, of sum |hi + lo||b|; lo products first.
+
+    |lo| <= 2**-11 |hi| for the halves of one number, so the steps that add lo products have small sums.
+    """
+    count, one = total / products, instruction(rule, products)
+    return float((count * one * (1 + 2.0**-11) + count * one * 2.0**-11) * (1 + 2.0**-10))

@@ -1,0 +1,1 @@
+"""Parts of the bounds of attention, a module for each source of error."""

@@ -1,0 +1,103 @@
+"""How the runner calls the attention kernels: one seam, so that a test can put another kernel there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Protocol
+
+import numpy as np
+
+from strata.executors.base import Executor, Kernel, Witness
+from strata.kernels import attention, decode_attention, prompt_attention
+from strata.kernels.paths import Path
+from validation.core.handed import handed
+from validation.core.timed import timed
+from validation.operations.attention.pools import Inputs
+
+
+class Outcome(Protocol):
+    """What a run of attention returns. out: float32 [n_q, n_head, 256]."""
+
+    @property
+    def out(self) -> np.ndarray: ...
+
+    @property
+    def witnesses(self) -> list[Witness]: ...
+
+    @property
+    def guards_ok(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Operation:
+    """run: inputs to outputs; kernels: what a path must have launched, by mode, tier and group;
+    blocks: of all launches together, for so many queries and KV heads, None where the kernel chooses;
+    prepare: a function that only launches, for timing, and the buffer it writes."""
+
+    run: Callable[[Executor, Path, Inputs], Outcome]
+    kernels: Callable[[Path, int], list[Kernel]] | None = None
+    blocks: Callable[[int, int], int] | None = None
+    prepare: Callable[[Executor, Path, Inputs], tuple[Callable[[], object], Any]] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run", handed(self.run))
+
+
+def tier_number(path: Path) -> int:
+    """75 of `sm75`."""
+    return int(path.tier.removeprefix("sm"))
+
+
+def _run_prompt(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
+    return prompt_attention.run(executor, path, inputs.q, inputs.pool, inputs.ids, inputs.steps)
+
+
+def _run_decode(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
+    return decode_attention.run(executor, path, inputs.q, inputs.pool, inputs.ids, inputs.steps)
+
+
+def _prepare_prompt(executor: Executor, path: Path, inputs: Inputs) -> tuple[Callable[[], object], Any]:
+    ready = attention.prepare(executor, inputs.q, inputs.pool, inputs.ids, inputs.steps)
+    out = executor.empty(ready.shape, np.float32, name="out")
+    return lambda: prompt_attention.launch(executor, path, ready, out), out
+
+
+def _prepare_decode(executor: Executor, path: Path, inputs: Inputs) -> tuple[Callable[[], object], Any]:
+    ready = attention.prepare(executor, inputs.q, inputs.pool, inputs.ids, inputs.steps)
+    out = executor.empty(ready.shape, np.float32, name="out")
+    workspace = decode_attention.Workspace(executor, ready)
+    return lambda: decode_attention.launch(executor, path, ready, out, workspace), out
+
+
+#: Attention operations by name.
+ATTENTION: Mapping[str, Operation] = {
+    "prompt_attention": Operation(
+        _run_prompt,
+        lambda path, group: [prompt_attention.kernel(path.mode, tier_number(path), group)],
+        lambda queries, kv_heads: queries * kv_heads,
+        _prepare_prompt,
+    ),
+    "decode_attention": Operation(
+        _run_decode,
+        lambda path, group: list(decode_attention.kernels(path.mode, group)),
+        None,
+        _prepare_decode,
+    ),
+}
+
+
+def device_milliseconds(
+    operation: Operation, executor: Executor, path: Path, inputs: Inputs, reps: int, want: np.ndarray
+) -> dict[str, Any] | None:
+    """Device time of `reps` runs and whether what was timed gave `want`, bit for bit.
+
+    None where the executor has no device clock, or the operation nothing to time.
+    """
+    made = timed(operation.prepare, executor, path, inputs, reps)
+    if made is None:
+        return None
+    times, out = made
+    same = np.array_equal(out.view(np.uint32), want.view(np.uint32))
+    return {"milliseconds": times, "median": median(times), "timed_output_is_the_checked_one": same}

@@ -1,0 +1,127 @@
+"""FP64 attention over selected cells of a paged pool, from the definition.
+
+For query i, query head h and KV head j = h // group, over the cells c of the query's list whose
+page is resident:
+
+    s[c] = (q[i, h] . K[c, j]) / 16        w = softmax(s)        out[i, h] = sum_c w[c] V[c, j]
+
+and zeros when no cell is left. K and V are the exact values that the pool's bytes stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from strata.kernels.pool import Pool
+from validation.operations.attention.selection import WIDTH
+from validation.operations.attention.terms import Terms
+from validation.operations.kv_pack.reference import HEAD_DIM, Q4_ZERO, q4_0_scales, unpack_int8, unpack_q4_0
+
+SOFTMAX_SCALE = 1.0 / 16.0
+
+
+@dataclass(frozen=True)
+class Reference:
+    """FP64 results on some queries.
+
+    queries: int64 [s], which ones; out: float64 [s, n_head, 256];
+    magnitude: float64 [s, n_head, 256], sum_c w[c] |V[c]|, what errors of the sum are relative to;
+    rounded: like `out` with every V rounded to FP16 first (mode k8v4 only, else None).
+    """
+
+    queries: np.ndarray
+    out: np.ndarray
+    magnitude: np.ndarray
+    rounded: np.ndarray | None = None
+
+
+def values(pool: Pool, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """float64 K and V [cells, n_head_kv, 256] of logical cells, all of which must be resident.
+
+    Cell c of KV head j is row `(table[c // page_size] * n_head_kv + j) * page_size + c % page_size`
+    of the pool, that is element [table[c // page_size], j, c % page_size].
+    """
+    pages = pool.table[cells // pool.page_size].astype(np.int64)
+    if (pages < 0).any():
+        raise ValueError("a cell of an absent page has no value")
+    slot = cells % pool.page_size
+
+    def plane(data: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
+        rows = data[pages, :, slot]
+        if scale is not None:
+            return unpack_int8(rows, scale[pages, :, slot])
+        return unpack_q4_0(rows) if data.dtype == np.uint8 else rows.astype(np.float64)
+
+    return plane(pool.k, pool.k_scale), plane(pool.v, pool.v_scale)
+
+
+def resident(pool: Pool, ids: np.ndarray) -> np.ndarray:
+    """int64: the ids whose page is resident, in their order."""
+    cells = ids.astype(np.int64)
+    return cells[pool.table[cells // pool.page_size] >= 0]
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Stable float64 softmax over the last axis."""
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def terms(q: np.ndarray, pool: Pool, ids: np.ndarray, width: int) -> Terms:
+    """What one query's outputs are made of. q: float32 [n_head, 256]; ids: int32 [cap]."""
+    cells = resident(pool, ids[:width])
+    k, v = values(pool, cells)
+    grouped = q.astype(np.float64).reshape(pool.n_head_kv, -1, HEAD_DIM)
+    keys = k.transpose(1, 2, 0)
+    return Terms(
+        scores=grouped @ keys * SOFTMAX_SCALE,
+        products=np.abs(grouped) @ np.abs(keys) * SOFTMAX_SCALE,
+        keys=np.abs(k).sum(axis=-1).T * SOFTMAX_SCALE,
+        largest_q=np.abs(grouped).max(axis=-1),
+        v=v.transpose(1, 0, 2),
+        largest_v=_largest_v(pool, cells),
+        q=grouped,
+        k=keys,
+        place=np.flatnonzero(pool.table[ids[:width].astype(np.int64) // pool.page_size] >= 0),
+    )
+
+
+def _largest_v(pool: Pool, cells: np.ndarray) -> np.ndarray:
+    """float64 [kv]: the largest |scale| of V over the cells, times the largest code of its format."""
+    if len(cells) == 0:
+        return np.zeros(pool.n_head_kv)
+    pages, slot = pool.table[cells // pool.page_size].astype(np.int64), cells % pool.page_size
+    if pool.v_scale is not None:
+        size = np.abs(pool.v_scale[pages, :, slot].astype(np.float64)) * -np.iinfo(np.int8).min
+    elif pool.v.dtype == np.uint8:
+        size = np.abs(q4_0_scales(pool.v[pages, :, slot]).astype(np.float64)) * Q4_ZERO
+    else:
+        size = np.abs(pool.v[pages, :, slot].astype(np.float64))
+    return np.asarray(size.max(axis=(0, 2)))
+
+
+def attend(
+    q: np.ndarray, pool: Pool, ids: np.ndarray, steps: np.ndarray, queries: Sequence[int] | np.ndarray
+) -> Reference:
+    """The reference on `queries` (indices into q).
+
+    q: float32 [n_q, n_head, 256]; ids: int32 [n_q, cap]; steps: int32 [n_q, 4], entry 3 the width.
+    """
+    chosen = np.asarray(queries, dtype=np.int64)
+    shape = (len(chosen), *q.shape[1:])
+    out, magnitude = np.zeros(shape), np.zeros(shape)
+    rounded = np.zeros(shape) if pool.mode == "k8v4" else None
+    with np.errstate(over="ignore", invalid="ignore"):
+        for index, query in enumerate(chosen.tolist()):
+            of = terms(q[query], pool, ids[query], int(steps[query, WIDTH]))
+            if of.scores.shape[-1] == 0:
+                continue
+            weights = softmax(of.scores)
+            out[index] = (weights @ of.v).reshape(shape[1:])
+            magnitude[index] = (weights @ np.abs(of.v)).reshape(shape[1:])
+            if rounded is not None:
+                rounded[index] = (weights @ of.v.astype(np.float16).astype(np.float64)).reshape(shape[1:])
+    return Reference(chosen, out, magnitude, rounded)

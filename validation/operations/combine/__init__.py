@@ -1,0 +1,1 @@
+"""Combining the rows of experts into tokens."""

@@ -1,0 +1,1 @@
+"""Packing of keys and values into a pool."""

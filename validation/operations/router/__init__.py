@@ -1,0 +1,1 @@
+"""The router: softmax over experts and the top of them."""

@@ -1,1 +1,0 @@
-"""FP64 and integer references, one file an operation, written from the mathematics."""

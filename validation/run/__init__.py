@@ -1,0 +1,1 @@
+"""From a plan to results: which cases run, where, and what they came to."""

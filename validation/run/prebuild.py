@@ -1,0 +1,87 @@
+"""Compiles the kernels of planned jobs for lanes ahead of them, on all cores: a build takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from types import TracebackType
+
+from strata.cpus import usable
+from strata.executors.base import Executor, Kernel
+from strata.forks import Home
+from strata.kernels.paths import AROUND, PATHS, Path
+from validation.core.unknown_operation import UnknownOperationError
+from validation.numerics.tensorcore_rules import DEFAULT_RULE
+from validation.operations.attention.case import Case
+from validation.operations.attention.kernels import ATTENTION
+from validation.operations.experts.case import AnyCase
+from validation.operations.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
+from validation.operations.router import run as around_case
+from validation.run.executors import Stations
+from validation.run.runner import Job, Station
+
+
+def kernels_of(job: Job) -> Iterator[Kernel]:
+    """What a job launches, its baseline's kernels last; nothing for packing, whose kernels build in no time."""
+    for path in (job.path, PATHS.get(job.path.baseline or "")):
+        if path is not None:
+            yield from _of_path(path, job.case)
+
+
+def _of_path(path: Path, case: AnyCase) -> Iterator[Kernel]:
+    if path.operation in AROUND:
+        yield from around_case.kernels_of(path.operation)
+    elif path.operation in EXPERT_OPERATIONS:
+        yield from EXPERT_OPERATIONS[path.operation].kernels(path, None, None)
+    elif path.operation in ATTENTION and isinstance(case, Case):
+        made = ATTENTION[path.operation].kernels
+        yield from made(path, case.group) if made else ()
+    elif path.operation != "kv_pack":
+        raise UnknownOperationError(path, "kernel", (*AROUND, *EXPERT_OPERATIONS, *ATTENTION, "kv_pack"))
+
+
+class Prebuild:
+    """Builds in the background, in the order of the jobs; use as a context manager."""
+
+    def __init__(self, jobs: Sequence[Job], stations: Stations, predict: bool = False) -> None:
+        """predict: on a card, build what lanes need to predict the jobs' bits."""
+        self._pool = ThreadPoolExecutor(max_workers=usable())
+        self._home = Home()
+        self._building: dict[tuple[str, Kernel], Future[object]] = {}
+        self._lanes = stations.lanes
+        if not self._lanes and not predict:
+            return
+        for job in jobs:
+            with suppress(Exception):  # said by its case, which asks the same again: an unknown geometry, say
+                # What is compiled depends on no rule, so the predictions of all of them find it.
+                executor = stations.of(job, ()).executor if self._lanes else stations.predictor(DEFAULT_RULE)
+                for kernel in kernels_of(job):
+                    self._submit(self._key(job, kernel), executor, kernel)
+
+    def _key(self, job: Job, kernel: Kernel) -> tuple[str, Kernel]:
+        return (job.flavor if self._lanes else "predict", kernel)
+
+    def _submit(self, key: tuple[str, Kernel], executor: Executor, kernel: Kernel) -> None:
+        if key not in self._building:
+            self._building[key] = self._pool.submit(executor.build, kernel)
+
+    def wait(self, job: Job, station: Station) -> Station:
+        """`station`, once the kernels of its job are built. A build that failed fails again in its case, and a forked
+        child, which has none of the threads, builds in its cases."""
+        if self._home.left:
+            return station
+        with suppress(Exception):
+            for kernel in kernels_of(job):
+                future = self._building.get(self._key(job, kernel))
+                if future is not None:
+                    future.exception()
+        return station
+
+    def __enter__(self) -> Prebuild:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,165 @@
+"""Runs planned cases and keeps what they came to.
+
+Running a case is a pure function of (case, path, executor) and of the settings that add checks to
+it; nothing a case does depends on the cases before it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from strata.executors.base import Executor, ExecutorUnavailable, StrataError
+from strata.kernels.paths import AROUND, Path
+from strata.unforeseen import unforeseen
+from validation.core.findings import Findings
+from validation.core.handed import InputsChangedError
+from validation.core.settings import Settings
+from validation.core.verdict import Check, Verdict, combine
+from validation.operations.attention import run as attention_case
+from validation.operations.attention.kernels import ATTENTION, Operation
+from validation.operations.attention.run import Memo
+from validation.operations.experts import run as expert_case
+from validation.operations.experts.case import AnyCase, ExpertCase
+from validation.operations.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
+from validation.operations.kv_pack import run as pack_case
+from validation.operations.router import run as around_case
+from validation.run import far
+from validation.run.run_file import plain
+
+
+@dataclass(frozen=True)
+class Job:
+    """One planned case: what, on which path, and for lanes in which build and schedule."""
+
+    case: AnyCase
+    path: Path
+    flavor: str = "fast"
+    schedule: int | None = None
+
+
+@dataclass(frozen=True)
+class Station:
+    """Where a job runs. twin: the same under another schedule, for the repeat, or None; invocation:
+    the command that chooses the same executor again, up to `--paths`."""
+
+    executor: Executor
+    twin: Executor | None
+    invocation: str
+
+
+def rerun_command(case: AnyCase, path: Path, settings: Settings) -> str:
+    """The command that runs just this case again."""
+    return f"{settings.invocation} --paths {path.name} --case {shlex.quote(case.brief())}"
+
+
+def run_case(
+    case: AnyCase,
+    path: Path,
+    executor: Executor,
+    settings: Settings,
+    memo: Memo | None = None,
+    operations: Mapping[str, Operation] = ATTENTION,
+) -> dict[str, Any]:
+    """Run one case; the result holds JSON types only.
+
+    A kernel that faults or cannot be built, a case too large for memory, and an exception that nobody foresaw give
+    NOT_RUN with the reason: it fails, and the run goes on.
+    """
+
+    def run() -> Findings:
+        if isinstance(case, ExpertCase):
+            found = _routed(case, path, executor, settings, memo or Memo())
+        elif path.operation == "kv_pack":
+            found = pack_case.run(case, path, executor, settings)
+        else:
+            found = attention_case.run(case, path, executor, settings, memo or Memo(), operations)
+        if far.asks(case, executor):
+            found.checks += far.checks(case, path, executor)
+        return found
+
+    found = answered(run)
+    verdict = settle(found.checks)
+    command = rerun_command(case, path, settings)
+    result = {
+        "case": case.text(),
+        "recipe": case.recipe,
+        "path": path.name,
+        "executor": executor.describe(),
+        "verdict": verdict,
+        "explain": explain(path, verdict, found.checks, command),
+        "rerun": command,
+        "checks": [
+            {"name": check.name, "verdict": check.verdict, "reason": check.reason, "figures": check.figures}
+            for check in found.checks
+        ],
+        "figures": found.figures,
+        "seconds": found.seconds,
+    }
+    return dict(plain(result))
+
+
+def answered(run: Callable[[], Findings]) -> Findings:
+    """What a case came to, with what it raised as its one check: a run that changed its inputs EXCEEDS, one that could
+    not run is NOT_RUN. Raises ExecutorUnavailable where no case can run."""
+    try:
+        return run()
+    except ExecutorUnavailable:  # an unwritable cache, a compiler that is gone
+        raise
+    except InputsChangedError as error:
+        check = Check("inputs", Verdict.EXCEEDS, str(error))
+    except StrataError as error:
+        check = Check("run", Verdict.NOT_RUN, str(error))
+    except MemoryError as error:  # of the host or, by CuPy, of a card
+        check = Check("run", Verdict.NOT_RUN, f"too little memory for this case: {error}")
+    except Exception as error:  # a fault of the harness, or of what it stands on: the other cases are none the worse
+        check = Check("run", Verdict.NOT_RUN, unforeseen(error))
+    return Findings([check])
+
+
+def _routed(case: ExpertCase, path: Path, executor: Executor, settings: Settings, memo: Memo) -> Findings:
+    """A case of experts, or of what comes before and after them."""
+    if path.operation in AROUND:
+        return around_case.run(case, path, executor, settings)
+    return expert_case.run(case, path, executor, settings, memo, EXPERT_OPERATIONS)
+
+
+def settle(checks: Sequence[Check]) -> Verdict:
+    """The verdict of a case: the worst of its checks; EXACT when besides every bit of it was predicted."""
+    verdict = combine(checks)
+    predicted = any(check.verdict is Verdict.EXACT and check.figures.get("all_bits") for check in checks)
+    return Verdict.EXACT if verdict is Verdict.WITHIN_BOUND and predicted else verdict
+
+
+def explain(path: Path, verdict: Verdict, checks: Sequence[Check], command: str) -> str:
+    """One line on why a case did not pass; empty when it did."""
+    if verdict.passes:
+        return ""
+    failed = [check for check in checks if check.verdict is verdict]
+    # A wrong value says more than that it changes from run to run.
+    worst = next((check for check in failed if check.name == "bound"), failed[0] if failed else None)
+    said = f"{worst.name}: {worst.reason}" if worst else "no check was made"
+    return f"{verdict.value} {path.name} {said} | rerun: {command}"
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    station_of: Callable[[Job], Station],
+    settings: Settings,
+    finished: Callable[[Job, dict[str, Any]], None],
+    starts: Callable[[Job], None] = lambda job: None,
+    operations: Mapping[str, Operation] = ATTENTION,
+) -> list[dict[str, Any]]:
+    """Run `jobs` in order; finished is called with each result as soon as it exists."""
+    results: list[dict[str, Any]] = []
+    memo = Memo()
+    for job in jobs:
+        starts(job)
+        station = station_of(job)
+        own = replace(settings, twin=station.twin, invocation=station.invocation)
+        result = run_case(job.case, job.path, station.executor, own, memo, operations)
+        results.append(result)
+        finished(job, result)
+    return results

@@ -1,0 +1,1 @@
+"""Many healthy runs of small cases with fresh seeds."""

@@ -1,0 +1,1 @@
+"""What compiled kernels use: registers, shared memory, spills and instructions."""
