@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.validation.stub import asked_before, proved
 from validation.__main__ import main
 from validation.controls import self_test, values
 from validation.core.control import Answer, Control, answer, failed
@@ -16,13 +17,8 @@ from validation.core.verdict import Check, Verdict
 from validation.operations.attention import gates as judge
 
 
-@pytest.fixture(scope="module")
-def answers() -> dict[str, list[Answer]]:
-    """What all controls answer, asked once: it takes seconds."""
-    return self_test.prove()
-
-
-def test_all_controls_are_right_and_have_names_of_their_own(answers: dict[str, list[Answer]]) -> None:
+def test_all_controls_are_right_and_have_names_of_their_own() -> None:
+    answers = proved()
     assert failed(self_test.flat(answers)) == []
     assert set(answers) == {*self_test.GROUPS, self_test.FLOOR}
     assert {group: [one.name for one in answers[group]] for group in self_test.GROUPS} == self_test.names()
@@ -100,9 +96,9 @@ def test_a_cache_that_cannot_be_used_is_no_verdict(
 
 
 def test_the_command_prints_a_table_and_exits_0(
-    answers: dict[str, list[Answer]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(self_test, "prove", lambda: answers)
+    asked_before(monkeypatch)
     assert main(["controls"]) == 0
     shown = capsys.readouterr().out
     assert "comparator within" in shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from strata.executors.base import Executor, ExecutorUnavailable
-from tests.validation.stub import StubCard, StubExecutor, healthy, kernel, no_ledger
+from tests.validation.stub import StubCard, StubExecutor, healthy, kernel, no_ledger, proved
 from validation.__main__ import main
 from validation.controls import self_test
 from validation.core.verdict import Check, Verdict
@@ -30,9 +30,6 @@ from validation.run.runner import run_jobs
 
 LOAD = ledger.load
 PROVE = self_test.prove
-#: The answers of the controls, asked once in a process: they are of the harness, which no run here changes unless its
-#: test asks some again (`asks_controls`). Asking all takes seconds, the rest of such a run a tenth of it.
-PROVED = cache(PROVE)
 ONE = "recipe=uniform seed=1 context=40 queries=2"
 
 
@@ -47,7 +44,7 @@ class Bench:
         monkeypatch.setattr(parity, "run_jobs", self.run_jobs)
         monkeypatch.setattr(parity, "Prebuild", _NoBuild)
         no_ledger(monkeypatch)
-        monkeypatch.setattr(self_test, "prove", PROVED)
+        monkeypatch.setattr(self_test, "prove", proved)
         self.compiler = True
 
     def asks_controls(self, group: str) -> None:
@@ -391,7 +388,7 @@ def test_lists(command: str, shown: str, capsys: pytest.CaptureFixture[str]) -> 
 def test_controls_are_asked_and_recorded(bench: Bench, tmp_path: Path) -> None:
     assert run("--case", ONE, "--paths", "*/fp16/sm75", "--out", str(tmp_path)) == 0
     got = record(tmp_path)
-    assert got["controls"] == len(self_test.flat(PROVED())) > 500
+    assert got["controls"] == len(self_test.flat(proved())) > 500
     assert got["failed"] == []
     assert got["verdict"] == "WITHIN_BOUND"
 
