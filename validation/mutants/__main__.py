@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import nullcontext
-from datetime import UTC, datetime
 from pathlib import Path as FilePath
 
 from rich.console import Console
@@ -26,6 +25,7 @@ from strata.executors.base import StrataError
 from strata.nearest import hint
 from validation.host import whole_file
 from validation.host.terminal import Terminal
+from validation.host.turns import sample, today
 from validation.mutants import matrix, published
 from validation.mutants.faults import table
 from validation.mutants.mutant import Mutant
@@ -38,19 +38,6 @@ from validation.run.progress import Reporter
 PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
 _WIDTH = 140
 _STYLES = {"killed": "green", "survived": "bold red", "error": "bold red", "device": "yellow"}
-
-
-def sample(names: Sequence[str], count: int, turn: int) -> list[str]:
-    """`count` names spread over the table, others each turn; every name comes up in ceil(len / count) turns."""
-    if count >= len(names):
-        return list(names)
-    turns = -(-len(names) // count)
-    return list(names[turn % turns :: turns])
-
-
-def today() -> int:
-    """The turn of the day, so that CI tries other mutants every day."""
-    return datetime.now(UTC).date().toordinal()
 
 
 def parser() -> argparse.ArgumentParser:

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
 from validation.mutants import __main__ as command
@@ -133,15 +131,6 @@ def test_the_list_runs_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     monkeypatch.setattr(command, "outcome", None)
     assert command.main(["--list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(NAMES)
-
-
-@given(st.integers(1, 200), st.integers(1, 60), st.integers(0, 1 << 20))
-def test_samples_rotate_through_all(total: int, count: int, turn: int) -> None:
-    names = [str(i) for i in range(total)]
-    turns = -(-total // count)
-    seen = [command.sample(names, count, turn + i) for i in range(turns)]
-    assert all(0 < len(some) <= count for some in seen)
-    assert sorted(name for some in seen for name in some) == sorted(names)
 
 
 def test_a_sample_is_of_mutants_that_the_matrix_holds(

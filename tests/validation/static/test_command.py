@@ -97,6 +97,20 @@ def test_one_image_through_the_real_tools(capsys: pytest.CaptureFixture[str]) ->
     assert "1 images: every limit is kept" in out
 
 
+def test_a_sample_is_turing_and_every_other_in_its_turn(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = [static.sampled(static.ARCHS, turn) for turn in range(100, 105)]
+    assert all(day[0] == 75 and len(day) == 2 for day in days)
+    assert sorted(day[1] for day in days) == [80, 86, 89, 90, 120]
+    seen: list[object] = []
+    monkeypatch.setattr(static, "measure_all", lambda paths, groups, nvrtcs, archs: seen.append(archs) or iter(()))
+    words = ["static", "--paths", SIMT.name, "--compilers", "13", "--sample"]
+    assert main([*words, "--turn", "100"]) == main([*words, "--turn", "100", "--archs", "90", "80"]) == 0
+    assert seen == [days[0], [80, 90]]
+    capsys.readouterr()
+
+
 def test_each_kernel_has_a_row_by_what_tells_it_from_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
