@@ -84,16 +84,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_mutants,
         nargs="?",
         const=mutants.USUAL,
-        metavar="N|all",
-        help=f"lanes: plant so many faults in the kernel's source (default in the quick profile: {mutants.USUAL})",
+        metavar="N|all|GLOB",
+        help="lanes: plant so many faults in the kernel's source, or those of such names, KERNEL-KIND-LINE (default in "
+        f"the quick profile: {mutants.USUAL})",
     )
     kill.add_argument("--no-mutants", action="store_true", help="plant none")
     more.add_argument("--out", type=file, metavar="DIR", help="write run.json with every figure there")
 
 
-def _mutants(text: str) -> int:
-    """A number of mutants, 0 for all of them."""
-    return 0 if text == "all" else whole(1, _MOST_MUTANTS)(text)
+def _mutants(text: str) -> int | str:
+    """A number of mutants, or a shell pattern of their names: `*` for all of them."""
+    if text == "all":
+        return "*"
+    return whole(1, _MOST_MUTANTS)(text) if not text or text[0] in "-+0123456789" else word(text)
 
 
 @dataclass
@@ -203,7 +206,7 @@ def _faults(options: argparse.Namespace, loaded: Loaded, places: Places, profile
         raise StrataError("--mutants are tried on lanes, expected --executor lanes")
     if options.no_mutants or not places.lanes or (asked is None and profile != DEFAULT_PROFILE):
         return None
-    return mutants.chosen(loaded, mutants.USUAL if asked is None else asked or None)
+    return mutants.chosen(loaded, mutants.USUAL if asked is None else asked)
 
 
 def _words(options: argparse.Namespace) -> list[str]:

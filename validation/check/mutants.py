@@ -23,6 +23,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from strata.executors.base import ExecutorUnavailable, StrataError
 from validation.check.load import Loaded
 from validation.check.mutant_worker import KILLED, NOT_COMPILED, SAME, SURVIVED
 from validation.check.plan import Job
+from validation.check.refusal import refuse
 from validation.check.source_mutants import ROUNDING_KINDS, SourceMutant, generate, spread
 
 #: Mutants that are tried unless another number is asked for.
@@ -118,10 +120,20 @@ class Matrix:
         return {"made": self.made, "planned": self.planned, "trials": [one.record() for one in self.trials]}
 
 
-def chosen(loaded: Loaded, count: int | None) -> tuple[list[SourceMutant], int]:
-    """Mutants of a kernel's source, at most `count` of them, None for all; and how many there are."""
+def chosen(loaded: Loaded, asked: int | str) -> tuple[list[SourceMutant], int]:
+    """Mutants of a kernel's source, and how many it has in all.
+
+    asked: so many at most, spread over kinds and lines, or those whose names fit a shell pattern. Raises StrataError
+    for a pattern that none fits.
+    """
     made = generate(loaded.text, loaded.source.name, loaded.kernel.defines)
-    return (made if count is None else spread(made, count)), len(made)
+    if isinstance(asked, int):
+        return spread(made, asked), len(made)
+    fitting = [mutant for mutant in made if fnmatchcase(mutant.name, asked)]
+    if not fitting:
+        names = f"one of {len(made)} names such as {made[0].name}" if made else "none: the source has no mutants"
+        raise refuse("--mutants", asked, names)
+    return fitting, len(made)
 
 
 class _Worker:

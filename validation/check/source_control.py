@@ -13,7 +13,6 @@ from validation.check.source_edits import (
     is_statement,
     leads,
     overshoots,
-    thread_names,
 )
 from validation.check.source_structure import Loop, level
 
@@ -44,20 +43,18 @@ def boundaries(code: Code) -> Iterator[Edit]:
 
 def comparisons(code: Code) -> Iterator[Edit]:
     """Equal becomes unequal, and the other way."""
-    names = thread_names(code)
     for i, text in enumerate(code.text):
-        if text in ("==", "!=") and code.editable[i] and not leads(code, i, names):
+        if text in ("==", "!=") and code.editable[i] and not leads(code, i):
             yield Edit("comparison", i, i, "!=" if text == "==" else "==")
 
 
 def guards(code: Code) -> Iterator[Edit]:
     """A condition holds always; one that leaves the thread or the turn of a loop never does."""
-    names = thread_names(code)
     for i, text in enumerate(code.text):
         if text == "if" and code.editable[i] and code.text[i + 1] == "(":
             first, last = i + 2, code.pair[i + 1] - 1
             body = code.text[last + 2] if code.text[last + 2] != "{" else code.text[last + 3]
-            leader = any(leads(code, j, names) for j in range(first, last + 1))
+            leader = any(leads(code, j) for j in range(first, last + 1))
             if leader and body == "store":
                 continue  # where one thread may store, all may: the same value goes to the same place
             never = body in ("return", "continue", "break")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-from validation.check.source_structure import BEFORE_EXPRESSION, Structure
+from validation.check.source_structure import BEFORE_EXPRESSION, Structure, level
 
 #: Calls whose arguments describe memory or the compiler, and whose value is no computation.
 _DESCRIBING = frozenset(
@@ -39,6 +39,17 @@ class Code(Structure):
                     i = self.pair[i - 1]
                 found.add(self.text[i - 1])
         return frozenset(found)
+
+    @cached_property
+    def thread_names(self) -> frozenset[str]:
+        """Variables that tell threads apart: those made from `threadIdx`, and from one another."""
+        names = {"threadIdx"}
+        for i, text in enumerate(self.text):
+            if text == "=" and self.tokens[i - 1].kind == "word":
+                end = self.right(i, level("="))
+                if not names.isdisjoint(self.text[i + 1 : end + 1]):
+                    names.add(self.text[i - 1])
+        return frozenset(names)
 
 
 def _bodies(code: Structure) -> Iterator[tuple[int, int]]:

@@ -78,22 +78,11 @@ def _plain(code: Code, first: int, last: int) -> tuple[str, ...]:
     return tuple(words)
 
 
-def thread_names(code: Code) -> frozenset[str]:
-    """Variables that tell threads apart: those made from `threadIdx`, and from one another."""
-    names = {"threadIdx"}
-    for i, text in enumerate(code.text):
-        if text == "=" and code.tokens[i - 1].kind == "word":
-            end = code.right(i, level("="))
-            if names & set(code.text[i + 1 : end + 1]):
-                names.add(code.text[i - 1])
-    return frozenset(names)
-
-
-def leads(code: Code, i: int, names: frozenset[str]) -> bool:
+def leads(code: Code, i: int) -> bool:
     """Whether the `==` at `i` picks one thread of several, `if (lane == 0)`: which one may make no difference."""
     if code.text[i] != "==" or code.tokens[i + 1].kind != "number":
         return False
-    return bool(names & set(code.text[code.left(i, level("==") + 1) : i]))
+    return not code.thread_names.isdisjoint(code.text[code.left(i, level("==") + 1) : i])
 
 
 def overshoots(code: Code, i: int) -> bool:

@@ -23,13 +23,13 @@ def stores(code: Code) -> Iterator[Edit]:
                 first -= 1
             if code.text[first - 1] not in (".", "->"):
                 continue
-            first = code.left(first - 1, 0) if code.text[first - 2] == ")" else _chain(code, first)
+            first = _chain(code, first)
         if is_statement(code, first, code.pair[bracket]):
             yield Edit("stale" if code.text[i] in ("st", "cp_async") else "store", first, code.pair[bracket], "")
 
 
 def _chain(code: Code, i: int) -> int:
-    """The first token of `a.b[c].st`, from that of `st`."""
+    """The first token of `a.b(c)[d].st`, from that of `st`."""
     while code.text[i - 1] in (".", "->"):
         i -= 2
         while code.text[i] in ("]", ")"):

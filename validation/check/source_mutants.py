@@ -16,6 +16,7 @@ Computer 11 (4), 1978.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -147,11 +148,13 @@ def generate(source: str, name: str, macros: Mapping[str, int] | None = None) ->
         For a source whose comments, strings, brackets or `#if` do not end.
     """
     code = Code(source, macros or {})
+    kept = [token.start for token in code.untouchable]
     edits: dict[tuple[int, int, str], Edit] = {}
     for operator in _OPERATORS:
         for edit in operator(code):
             span = code.tokens[edit.first].start, code.tokens[edit.last].end
-            across = any(span[0] < directive.start < span[1] for directive in code.directives)
+            next_kept = bisect_left(kept, span[0])
+            across = next_kept < len(kept) and kept[next_kept] < span[1]
             if not across and source[slice(*span)] != edit.new:
                 edits.setdefault((*span, edit.new), edit)
     stem = re.sub(r"[^a-z0-9_]+", "_", name.rsplit("/", 1)[-1].rsplit(".", 1)[0].lower())

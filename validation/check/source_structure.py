@@ -26,13 +26,14 @@ LEVELS: tuple[frozenset[str], ...] = (
     frozenset({"+", "-"}),
     frozenset({"*", "/", "%"}),
 )
+_LEVEL_OF = {mark: i for i, marks in enumerate(LEVELS) for mark in marks}
 #: Words after which an expression begins.
 BEFORE_EXPRESSION = frozenset({"return", "case", "else", "do", "throw"})
 
 
 def level(mark: str) -> int:
     """How strongly a binary operator binds: its place in `LEVELS`."""
-    return next(i for i, marks in enumerate(LEVELS) if mark in marks)
+    return _LEVEL_OF[mark]
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Structure:
         self.source = source
         every = left_in(tokens(source), {"STRATA_LANES": 1, **macros})
         self.tokens = significant(every)
-        self.directives = [token for token in every if token.kind == "directive"]
+        self.untouchable = [token for token in every if token.kind in ("comment", "directive")]
         self.text = [token.text for token in self.tokens]
         self.pair = self._pairs()
         self.angle_open, self.angle_close = self._angles()
@@ -195,11 +196,7 @@ class Structure:
 
     def _weaker(self, i: int, weakest: int) -> bool:
         """Whether the token is a binary operator that binds weaker than `weakest`."""
-        return (
-            self.text[i] not in ("::",)
-            and any(self.text[i] in marks for marks in LEVELS[:weakest])
-            and self.is_binary(i)
-        )
+        return _LEVEL_OF.get(self.text[i], weakest) < weakest and self.is_binary(i)
 
     def is_binary(self, i: int) -> bool:
         """Whether the operator at `i` has a left operand: a minus may be a sign, a star a pointer."""

@@ -66,8 +66,9 @@ def tokens(source: str) -> list[Token]:
         kind = "directive"
         if match is None:
             match = _TOKEN.match(source, at)
-            assert match is not None, "the last pattern takes any character"
-            kind = next(name for name, _ in _KINDS if match[name] is not None)
+            assert match is not None  # the last pattern takes any character
+            assert match.lastgroup is not None
+            kind = match.lastgroup
         text = match[0]
         if kind == "mark" and (text in "\"'" or source.startswith("/*", at)):
             raise SourceError(f"line {line}: {source[at : at + 2]!r} begins a comment or a string that does not end")

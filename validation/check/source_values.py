@@ -14,7 +14,6 @@ from validation.check.source_edits import (
     is_relation,
     leads,
     overshoots,
-    thread_names,
 )
 from validation.check.source_structure import level
 
@@ -35,7 +34,6 @@ _ROUNDINGS = {"__float2int_rn": "__float2int_rz", "__float2int_rz": "__float2int
 
 def constants(code: Code) -> Iterator[Edit]:
     """A number is off by one; a float below one is doubled; bits of a float change by a bit of its fraction."""
-    names = thread_names(code)
     updates = {j for loop in code.loops for j in range(loop.update[0], loop.update[1] + 1)}
     single = {code.text[i - 1] for i in range(1, len(code.text)) if code.text[i : i + 3] == ["[", "1", "]"]}
     starts = {loop.start[1] for loop in code.loops if code.text[loop.start[1] - 1] == "="}
@@ -44,7 +42,7 @@ def constants(code: Code) -> Iterator[Edit]:
             continue
         if _begins_turns(code, i):
             continue
-        if leads(code, i - 1, names) or (code.text[i - 1] == "[" and code.text[i - 2] in single):
+        if leads(code, i - 1) or (code.text[i - 1] == "[" and code.text[i - 2] in single):
             continue
         if overshoots(code, i):
             continue

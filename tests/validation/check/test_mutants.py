@@ -201,4 +201,15 @@ def test_usual_mutants_are_spread_over_the_kinds() -> None:
     some, made = mutants.chosen(kernel(), 12)
     assert (len(some), made) == (12, len(MUTANTS))
     assert len({one.kind for one in some}) > 8
-    assert mutants.chosen(kernel(), None)[0] == MUTANTS
+    assert mutants.chosen(kernel(), len(MUTANTS) + 1)[0] == MUTANTS
+
+
+def test_mutants_are_chosen_by_their_names() -> None:
+    assert mutants.chosen(kernel(), "*") == (MUTANTS, len(MUTANTS))
+    barriers, made = mutants.chosen(kernel(), "rows-barrier-*")
+    assert barriers == [one for one in MUTANTS if one.kind == "barrier"] != []
+    assert made == len(MUTANTS)
+    with pytest.raises(
+        StrataError, match=r"^--mutants is 'rows-nothing-\*', expected one of [0-9]+ names such as rows-"
+    ):
+        mutants.chosen(kernel(), "rows-nothing-*")
