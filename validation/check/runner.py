@@ -28,10 +28,11 @@ from validation.check.preconditions import promised
 from validation.check.recipes import RECIPES
 from validation.core.findings import Findings
 from validation.core.handed import InputsChangedError
+from validation.core.launches import witnessed
+from validation.core.negative_probes import bit_battery
 from validation.core.verdict import Check, Verdict, combine, holds
 from validation.numerics import tensorcore_rules
 from validation.numerics.tensorcore_bound import WIDEST
-from validation.operations.attention import gates
 from validation.run.run_file import plain
 
 #: The check of a kernel that broke a rule of the machine: a race, an access out of range, a barrier that some miss.
@@ -115,7 +116,7 @@ def know(loaded: Loaded, case: OwnCase, rule: Rule) -> Known:
     for name, output in kernel.outputs.items():
         prefix, axes = prefix_of(loaded, name), axes_of(loaded, name)
         if not output.floating:
-            checks.append(_renamed(gates.bit_battery(due[name]), f"{prefix}self"))
+            checks.append(_renamed(bit_battery(due[name]), f"{prefix}self"))
             continue
         own = judgement.Due(output.dtype.name, due[name], limits[name], axes)
         if RECIPES[case.recipe].finite and not np.isfinite(due[name]).all():
@@ -180,7 +181,7 @@ def _ran(loaded: Loaded, case: OwnCase, executor: Executor, got: Outcome) -> lis
     due = loaded.launches(case.by_name)
     images = {kernel.entry: executor.build(kernel).digest for kernel, _ in due}
     blocks = sum(int(np.prod(one.grid, dtype=np.int64)) for _, one in due)
-    return [*checks, gates.witnessed(executor, got.witnesses, blocks, images)]
+    return [*checks, witnessed(executor, got.witnesses, blocks, images)]
 
 
 def _repeated(loaded: Loaded, first: Outcome, again: Outcome) -> list[Check]:

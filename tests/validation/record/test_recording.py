@@ -19,18 +19,19 @@ from strata.gates.record import of_value
 from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
 from tests.validation.parity.test_command import Bench, run
-from tests.validation.stub import healthy, kernel, no_ledger, other_plans
+from tests.validation.stub import asked_before, healthy, kernel, no_ledger, other_plans
 from validation.__main__ import main
+from validation.core.entry import Planned
 from validation.ledger import review as ledger_review
-from validation.operations.attention.case import Case
+from validation.operations.attention import plan
 from validation.operations.attention.pools import Inputs
+from validation.operations.kv_pack.case import Case
 from validation.record import recording
 from validation.record.canonical import decode, name_of
 from validation.record.evidence import Keeper
 from validation.record.rules.subject import Subject
 from validation.record.verify import cheap
 from validation.run import plan as profiles
-from validation.run.plan import Entry
 
 IDENTIFICATION = {"vectors": {"k8_00": "33800000"}, "special": {}}
 PATH = "prompt_attention/q4_0/sm75"
@@ -42,12 +43,12 @@ REQUIRED = (50, 2)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """A profile of two cases, of which lanes plan one twice, and a small required size."""
 
-    def cases(seed: int) -> list[Entry]:
+    def cases(seed: int) -> list[Planned]:
         one, two = (replace(case, seed=seed) for case in TINY)
-        return [Entry(one, flavor="checked"), Entry(two, flavor="checked"), Entry(one, flavor="fast")]
+        return [Planned(one, flavor="checked"), Planned(two, flavor="checked"), Planned(one, flavor="fast")]
 
-    monkeypatch.setattr(profiles, "LISTS", dict.fromkeys(profiles.PROFILES, cases))
-    monkeypatch.setattr(profiles, "REQUIRED", (REQUIRED,))
+    monkeypatch.setattr(plan, "LISTS", dict.fromkeys(profiles.PROFILES, cases))
+    monkeypatch.setattr(plan, "REQUIRED", (REQUIRED,))
     other_plans(monkeypatch)
 
 
@@ -278,7 +279,7 @@ def test_the_ledger_is_asked_about_the_profile_alone(
         seen.append([result["case"] for result in results])
         return ledger_review.review(asked, results, *rest)
 
-    monkeypatch.setattr("validation.parity.command.review", review)
+    monkeypatch.setattr("validation.ledger.whole_run.review", review)
     assert run("--record", str(tmp_path), "--paths", PATH) == 0
     assert seen == [[TINY[0].text(), TINY[1].text(), TINY[0].text()]]
 
@@ -286,6 +287,7 @@ def test_the_ledger_is_asked_about_the_profile_alone(
 def test_a_simulated_turing_card_gives_the_same_record_twice(
     tiny: None, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked_before(monkeypatch)
     no_ledger(monkeypatch)
     words = ["parity", "--executor", "lanes", "--rule", "sm_75", "--flavor", "checked", "--paths", PATH]
     values = []
