@@ -158,8 +158,12 @@ def plain(array: np.ndarray) -> np.ndarray:
 
 
 def same(name: str, got: np.ndarray, due: np.ndarray, axes: tuple[str, ...]) -> Check:
-    """EXACT when all bits are the same, of NaN whatever their own."""
-    return identical(name, plain(got), plain(due).copy(), axes=axes)
+    """EXACT when all bits are the same, of NaN whatever their own. The reason says integers as such."""
+    check = identical(name, plain(got), plain(due).copy(), axes=axes)
+    if check.at is None or got.dtype.kind == "f":
+        return check
+    where, _, _ = check.reason.partition(" got bits ")
+    return replace(check, reason=f"{where} got {got[check.at]}, expected {due[check.at]}")
 
 
 def unwritten(name: str, held: np.ndarray, axes: Sequence[str]) -> Check:

@@ -102,8 +102,8 @@ class Loaded:
         return self.kernel.source is not None and _TENSOR.search(_COMMENT.sub(" ", self.text)) is not None
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of the author's file and of the source, by name."""
-        files = [self.file] + ([self.source] if self.kernel.source is not None else [])
+        """SHA-256 of the author's file, of the source and of headers beside it, by name."""
+        files = [self.file] + ([self.source, *self.image().headers] if self.kernel.source is not None else [])
         return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 

@@ -14,6 +14,7 @@ if __name__ == "__main__":  # before what may be missing is imported
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -154,6 +155,8 @@ def main() -> int:
         first["reference"], [(text, order) for text, order in first["cases"]], first["rule"], first["seconds"]
     )
     with tempfile.TemporaryDirectory(prefix="strata-mutant-") as directory:
+        for header in bench.loaded.image().headers:
+            shutil.copy(header, directory)
         for line in sys.stdin:
             _answer(say, judge(bench, json.loads(line), Path(directory), say))
     return 0

@@ -241,6 +241,7 @@ def _snapshot(kernel: Kernel) -> dict[str, bytes]:
     unit = "".join(f'#include "{header}"\n' for header in headers) + f"STRATA_KERNEL({kernel.entry})\n"
     try:
         files = {"unit.cpp": unit.encode(), f"{kernel.source}.cu": kernel.path.read_bytes()}
+        files |= {header.name: header.read_bytes() for header in kernel.headers}
         files |= {f"include/{header.name}": header.read_bytes() for header in iter_include()}
         files |= {f"runtime/{header.name}": header.read_bytes() for header in sorted(RUNTIME.glob("*.hpp"))}
     except OSError as error:

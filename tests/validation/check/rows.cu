@@ -4,6 +4,7 @@
 // -D: THREADS (of a block, a multiple of 32).
 
 #include "include/vocabulary.cuh"
+#include "product.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     rows(const float* __restrict__ x, const float* __restrict__ weight, float* __restrict__ y, float* __restrict__ total,
@@ -14,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   float sum[1] = {0.0f};
   int count = 0;
   for (int i = thread; i < width; i += THREADS) {
-    const float value = __fmul_rn(load(x + first + i), load(weight + i));
+    const float value = product(load(x + first + i), load(weight + i));
     store(y + first + i, value);
     sum[0] = __fadd_rn(sum[0], value);
     if (value > 0.0f) ++count;

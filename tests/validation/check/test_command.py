@@ -44,7 +44,7 @@ def test_a_right_kernel_passes_and_run_json_says_so(
     assert "left out by its author: subnormals (a product of a tiny number" in said
     assert (run["status"], run["passed"], run["verdict"]) == ("complete", True, "WITHIN_BOUND")
     assert len(run["cases"]) == run["planned"] == run["executed"]
-    assert set(run["sources"]) == {"rows.py", "rows.cu"}
+    assert set(run["sources"]) == {"rows.py", "rows.cu", "product.cuh"}
     assert run["inputs"] == {"x": "+-2^-20..2^20", "weight": "+-2^-20..2^20"}
     assert run["mutants"] is None
 
@@ -160,7 +160,7 @@ def test_lanes_run_the_kernel_and_find_what_a_barrier_is_for_in_a_mutant_of_its_
     assert main(words) == 0
     trials = {trial["kind"]: trial for trial in run_json(tmp_path)["mutants"]["trials"]}
     assert (trials["barrier"]["fate"], trials["barrier"]["check"]) == ("killed", "rules")
-    assert "rows.cu:28: shared byte 4 is read and nobody wrote it" in trials["barrier"]["reason"]
+    assert "rows.cu:29: shared byte 4 is read and nobody wrote it" in trials["barrier"]["reason"]
     assert trials["constant"]["fate"] == "same program"
     said = capsys.readouterr().out
     assert "1 of 1 mutants of the source were killed (1 compile to the same program, 3 more with --mutants all)" in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from validation.check.judgement import Due, asked, battery, pattern, unwritten
+from validation.check.judgement import Due, asked, battery, pattern, same, unwritten
 from validation.check.launching import POISONS, stale
 from validation.core.verdict import Verdict
 
@@ -78,6 +78,21 @@ def test_the_battery_refuses_a_bound_as_wide_as_the_data() -> None:
 def test_the_battery_looks_at_rows_that_the_type_can_hold() -> None:
     """An infinity is right where the reference is beyond the type, so there it is no wrong answer."""
     assert battery("", due([1e39, 2.0, 1.0]), 0).verdict is Verdict.EXACT
+
+
+def test_integers_are_said_as_integers_and_floats_with_their_bits() -> None:
+    own = np.array([[1, 2], [3, 4]], np.int32)
+    other = own.copy()
+    other[1, 0] = -7
+    assert same("ids", other, own, ("row", "rank")).reason == "1 of 4 differ; at row 1 rank 0 got -7, expected 3"
+    assert same("ids", own, own, ("row", "rank")).verdict is Verdict.EXACT
+    assert same("ids", own.astype(np.int64), own, ()).reason.startswith("array is int64")
+    assert "bits 80000000" in same("y", np.zeros(1, np.float32), -np.zeros(1, np.float32), ("n",)).reason
+
+
+def test_one_nan_is_as_good_as_another() -> None:
+    odd = np.array([0xFFC12345, 0x3F800000], np.uint32).view(np.float32)
+    assert same("y", odd, np.array([np.nan, 1], np.float32), ("n",)).verdict is Verdict.EXACT
 
 
 def test_where_nothing_is_a_number_the_pattern_alone_must_refuse_zeros() -> None:

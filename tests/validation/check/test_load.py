@@ -87,6 +87,16 @@ def test_nothing_is_written_beside_the_authors_file(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"own.py", "k.cu", "beside.py"}
 
 
+def test_headers_beside_the_source_belong_to_it(tmp_path: Path) -> None:
+    own = load(written(tmp_path, HEAD + "k = " + KERNEL.format(name="k")))
+    assert set(own.digests()) == {"own.py", "k.cu"}
+    (tmp_path / "beside.cuh").write_text("// one")
+    before = own.digests()
+    assert set(before) == {"own.py", "k.cu", "beside.cuh"}
+    (tmp_path / "beside.cuh").write_text("// two")
+    assert {name for name, digest in own.digests().items() if digest != before[name]} == {"beside.cuh"}
+
+
 def test_tensor_cores_are_seen_in_the_code_and_not_in_comments(tmp_path: Path) -> None:
     own = load(written(tmp_path, HEAD + "k = " + KERNEL.format(name="k")))
     for text, due in (("// mma_m16n8k16\n/* mma_m16n8k8 */", False), ("mma_m16n8k8(d, a, b);", True)):

@@ -239,6 +239,14 @@ def _mutants() -> Iterator[Mutant]:
         "test_mutants",
     )
     yield _of(
+        "mutant-without-headers",
+        "mutant_worker",
+        "        for header in bench.loaded.image().headers:",
+        "        for header in ():",
+        "Mutants of a source with a header beside it do not compile, and count as none.",
+        "test_command",
+    )
+    yield _of(
         "mutant-first-case",
         "mutant_worker",
         "        for job in self.jobs:\n            _allow",
