@@ -89,6 +89,7 @@ SHOWN: list[tuple[str, str, list[str]]] = [
     ("sign", "f(a + b, -c, a - b);", ["f(a - b, -c, a - b);", "f(a + b, c, a - b);", "f(a + b, -c, a + b);"]),
     ("sign", "s += __fadd_rn(a, b);", ["s -= __fadd_rn(a, b);", "s += __fsub_rn(a, b);"]),
     ("operands", "f(a * 2 - b / c);", ["f(b / c - (a * 2));", "f(a * 2 - c / b);"]),
+    ("operands", "f(a - b - c);", ["f(b - a - c);", "f(c - (a - b));"]),
     ("operands", "f(__fsub_rn(a, g(b, c)));", ["f(__fsub_rn(g(b, c), a));"]),
     ("index", "f(y + row * n + i);", ["f(y + i * n + row);"]),
     ("index", "f(threadIdx.x, blockIdx.y);", ["f(threadIdx.y, blockIdx.y);", "f(threadIdx.x, blockIdx.x);"]),
@@ -96,6 +97,8 @@ SHOWN: list[tuple[str, str, list[str]]] = [
     ("index", "ldmatrix_x4<true>(r, s, 0);", ["ldmatrix_x4<false>(r, s, 0);"]),
     ("mask", "f(t & 31, c % 4 + 1);", ["f(t , c % 4 + 1);", "f(t & 31, c  + 1);"]),
     ("fma", "f(__fmaf_rn(a, b[1], c));", ["f(__fadd_rn(__fmul_rn(a, b[1]), c));"]),
+    ("fma", "f(__fmaf_rn(a, /* x */ b, c));", []),  # the comment would go
+    ("fma", "f(__fmaf_rn(a,\n#if 1\n b,\n#endif\n c));", []),
     ("rounding", "f(__float2int_rn(x));", ["f(__float2int_rz(x));"]),
     ("rounding", "f(half_value(half_bits(x + z)));", ["f((x + z));"]),
     ("rounding", "f(__fdiv_rn(a, b));", ["f(__fmul_rn(a, __fdiv_rn(1.0f, b)));"]),
@@ -259,7 +262,7 @@ def test_a_question_says_what_became_what_and_where() -> None:
 def test_a_mutant_knows_its_source() -> None:
     (mutant,) = of("f(n < m);")
     with pytest.raises(StrataError, match="k-boundary-1: expected '<' at character"):
-        mutant.mutated("__global__ void other() {}")
+        mutant.mutated("__global__ void another_kernel(float* y, int n) { f(n > m); }")
 
 
 @pytest.mark.parametrize(
