@@ -66,6 +66,13 @@ def test_where_none_is_found_nothing_is_said(fails: Callable[[int, int], bool]) 
     assert contrast(KERNEL, results(fails)) == ""
 
 
+def test_one_case_of_a_kind_says_little() -> None:
+    one_fails = [one for one in results(lambda rows, width: width > 64) if "rows=1 " in one["case"]][:-1]
+    assert sum(one["verdict"] == "EXCEEDS" for one in one_fails) == 1
+    one_passes = [one for one in results(lambda rows, width: width > 1) if "rows=1 " in one["case"]]
+    assert contrast(KERNEL, one_fails) == contrast(KERNEL, one_passes) == ""
+
+
 def test_other_recipes_and_cases_that_did_not_run_do_not_count() -> None:
     own = results(lambda rows, width: width > 64)
     others = results(lambda rows, width: True, "equal")[:9]
