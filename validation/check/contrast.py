@@ -7,33 +7,23 @@ at which they fail often say where to look: `blocks > 4 and blocks % 4 != 0` is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from validation.check.case import parse
 from validation.check.own_kernel import OwnKernel
-from validation.check.sizes import Sizes
 from validation.core.verdict import Verdict
 
 #: Cases that must fail, and cases that must pass, before a condition says anything.
 _LEAST = 2
-_Condition = tuple[str, Callable[[Sizes], bool]]
-
-
-def _conditions(kernel: OwnKernel) -> Iterator[_Condition]:
-    """Simple conditions on one size, by its tile constants; then two of them at once."""
-    pairs = [(name, tile) for name, size in kernel.sizes.items() for tile in (1, *size.tiles)]
-    for name, tile in pairs:
-        yield f"{name} > {tile}", lambda sizes, name=name, tile=tile: sizes[name] > tile
-        yield f"{name} <= {tile}", lambda sizes, name=name, tile=tile: sizes[name] <= tile
-    for name, tile in pairs:
-        yield f"{name} % {tile} != 0", lambda sizes, name=name, tile=tile: sizes[name] % tile != 0
-        yield f"{name} % {tile} == 0", lambda sizes, name=name, tile=tile: sizes[name] % tile == 0
-    for name, tile in pairs:
-        yield (
-            f"{name} > {tile} and {name} % {tile} != 0",
-            lambda sizes, name=name, tile=tile: sizes[name] > tile and sizes[name] % tile != 0,
-        )
+#: Conditions on a size `{0}` by a tile constant `{1}`, the simplest first.
+_CONDITIONS: dict[str, Callable[[int, int], bool]] = {
+    "{0} > {1}": lambda size, tile: size > tile,
+    "{0} <= {1}": lambda size, tile: size <= tile,
+    "{0} % {1} != 0": lambda size, tile: size % tile != 0,
+    "{0} % {1} == 0": lambda size, tile: size % tile == 0,
+    "{0} > {1} and {0} % {1} != 0": lambda size, tile: size > tile and size % tile != 0,
+}
 
 
 def contrast(kernel: OwnKernel, results: Sequence[Mapping[str, Any]]) -> str:
@@ -62,7 +52,10 @@ def contrast(kernel: OwnKernel, results: Sequence[Mapping[str, Any]]) -> str:
     failed = sum(not passes for _, passes in fates)
     if failed < _LEAST or len(fates) - failed < _LEAST:
         return ""
-    for words, holds in _conditions(kernel):
-        if all(holds(sizes) != passes for sizes, passes in fates):
-            return f"of {len(fates)} cases of {recipe} those fail that have {words}, and no other"
+    tiles = [(name, tile) for name, size in kernel.sizes.items() for tile in (1, *size.tiles)]
+    for words, holds in _CONDITIONS.items():
+        for name, tile in tiles:
+            if all(holds(sizes[name], tile) != passes for sizes, passes in fates):
+                said = words.format(name, tile)
+                return f"of {len(fates)} cases of {recipe} those fail that have {said}, and no other"
     return ""

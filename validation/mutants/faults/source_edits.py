@@ -104,8 +104,8 @@ def mutants() -> list[Mutant]:
         Mutant(
             "contrast-any-fate",
             f"{_CHECK}/contrast.py",
-            "        if all(holds(sizes) != passes for sizes, passes in fates):",
-            "        if all(holds(sizes) or passes for sizes, passes in fates):",
+            "if all(holds(sizes[name], tile) != passes for sizes, passes in fates):",
+            "if all(holds(sizes[name], tile) or passes for sizes, passes in fates):",
             "Sizes are said to fail although some of them pass.",
             tests=("tests/validation/check/test_contrast.py",),
         ),
