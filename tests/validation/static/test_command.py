@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,8 +104,13 @@ def test_a_sample_is_turing_and_every_other_in_its_turn(
     days = [static.sampled(static.ARCHS, turn) for turn in range(100, 105)]
     assert all(day[0] == 75 and len(day) == 2 for day in days)
     assert sorted(day[1] for day in days) == [80, 86, 89, 90, 120]
-    seen: list[object] = []
-    monkeypatch.setattr(static, "measure_all", lambda paths, groups, nvrtcs, archs: seen.append(archs) or iter(()))
+    seen: list[list[int]] = []
+
+    def measured(paths: object, groups: object, nvrtcs: object, archs: list[int]) -> Iterator[object]:
+        seen.append(archs)
+        return iter(())
+
+    monkeypatch.setattr(static, "measure_all", measured)
     words = ["static", "--paths", SIMT.name, "--compilers", "13", "--sample"]
     assert main([*words, "--turn", "100"]) == main([*words, "--turn", "100", "--archs", "90", "80"]) == 0
     assert seen == [days[0], [80, 90]]
