@@ -25,12 +25,12 @@ from strata.executors import cache, open_executor
 from strata.executors.base import Executor, StrataError
 from strata.executors.first_launch import first_launch
 from strata.expert_engine import probes
+from strata.gate_table import Table
 from strata.gates.installed import InstalledGate
-from strata.gates.table import Table
 from strata.kernels.expert_probe import lines
 from strata.kernels.paths import PATHS
-from strata.memory import plan_command
-from strata.memory.settings import loan_settings
+from strata.memory.loan.loan_switches import loan_switches
+from strata.memory.plan import command as memory_command
 
 
 @command("strata")
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gate_parser.set_defaults(run=lambda chosen: gate(chosen.capability, chosen.all, chosen.json, chosen.each))
     switches_parser = commands.add_parser("switches", help="every STRATA_ switch, what it takes and what it asks for")
     switches_parser.set_defaults(run=lambda _: list_switches())
-    plan_command.add(commands)
+    memory_command.add(commands)
     chosen = parser.parse_args(arguments)
     return int(chosen.run(chosen))
 
@@ -71,7 +71,7 @@ def doctor() -> int:
         cached = False
     asked = switches.read(os.environ)
     settings = [f"{name}={value}" for name, value in asked.values.items()]
-    for line in [*settings, *asked.notes, *asked.problems, *loan_settings(asked)[1]]:
+    for line in [*settings, *asked.notes, *asked.problems, *loan_switches(asked)[1]]:
         _row("switches", line)
     available = [_report(name) for name in ("lanes", "cuda")] if cached else []
     if any(available):

@@ -17,8 +17,10 @@ from strata.executors.base import StrataError
 from strata.executors.cuda.driver import OLDEST_CUDA
 from strata.gates.gate import Decision
 from strata.gates.policy import POLICY
-from strata.kernels.paths import EXPERT_MODES, MODES, PATHS, Path
-from strata.switches import FUSED, FUSED_NATIVE, FUSED_SM75, PROMPT_OLD, PROMPT_Q4, PROMPT_Q4_TC, Switches
+from strata.kernels import registry
+from strata.kernels.path import Path
+from strata.kernels.paths import PATHS
+from strata.switches import Switches
 
 Gate = Callable[[Path, Device], Decision]
 
@@ -34,41 +36,6 @@ class Served:
     target: str | None = None
     instead_of: str | None = None
     cause: str | None = None
-
-
-@dataclass(frozen=True)
-class _Veto:
-    """A value of a switch that keeps an operation's modes on the baseline."""
-
-    switch: str
-    value: str
-    operation: str
-    modes: tuple[str, ...]
-
-
-_VETOES = (
-    _Veto(PROMPT_OLD, "1", "prompt_attention", MODES),
-    _Veto(PROMPT_Q4, "0", "prompt_attention", ("q4_0",)),
-    _Veto(FUSED_NATIVE, "0", "expert_fused", EXPERT_MODES),
-)
-
-
-@dataclass(frozen=True)
-class _Request:
-    """A value of a switch without which an operation's modes do not serve. tier: where, None for everywhere."""
-
-    switch: str
-    value: str
-    operation: str
-    modes: tuple[str, ...]
-    tier: str | None = None
-
-
-_REQUESTS = (
-    _Request(PROMPT_Q4_TC, "1", "prompt_attention", ("q4_0",), "sm75"),
-    _Request(FUSED, "1", "expert_fused", EXPERT_MODES),
-    _Request(FUSED_SM75, "1", "expert_fused", EXPERT_MODES, "sm75"),
-)
 
 
 def serve(operation: str, mode: str, device: Device, switches: Switches, gate: Gate) -> Served:
@@ -98,14 +65,10 @@ def serve(operation: str, mode: str, device: Device, switches: Switches, gate: G
 
 def _candidates(operation: str, mode: str, device: Device) -> tuple[Path | None, Path]:
     """The path of the device's tier, None without one, and the baseline."""
-    rows = [path for path in PATHS.values() if path.operation == operation]
-    if not rows:
-        known = ", ".join(dict.fromkeys(path.operation for path in PATHS.values()))
-        raise StrataError(f"operation {operation!r}: expected one of {known}")
-    rows = [path for path in rows if path.mode == mode]
-    if not rows:
-        modes = dict.fromkeys(path.mode for path in PATHS.values() if path.operation == operation)
+    modes = registry.find(operation).modes
+    if mode not in modes:
         raise StrataError(f"{operation}: mode {mode!r}, expected one of {', '.join(modes)}")
+    rows = [path for path in PATHS.values() if (path.operation, path.mode) == (operation, mode)]
     own = [path for path in rows if path.baseline is not None]
     bases = [PATHS[str(path.baseline)] for path in own] or rows
     able = [path for path in bases if device.capability is not None and path.min_capability <= device.capability]
@@ -136,14 +99,12 @@ def _unable(device: Device, base: Path) -> str:
 
 def _refused(fast: Path, device: Device, switches: Switches, gate: Gate) -> tuple[str, str] | None:
     """Cause and reason why the path of the device's tier does not serve; None when it does."""
-    for veto in _VETOES:
-        if (veto.operation, switches.value(veto.switch)) == (fast.operation, veto.value) and fast.mode in veto.modes:
+    operation = registry.find(fast.operation)
+    for veto in operation.vetoes:
+        if veto.concerns(fast) and switches.value(veto.switch) == veto.value:
             return "switch", f"{veto.switch}={veto.value} asks for it"
-    for request in _REQUESTS:
-        concerns = request.operation == fast.operation and fast.mode in request.modes
-        if not concerns or request.tier not in (None, fast.tier):
-            continue
-        if switches.value(request.switch) != request.value:
+    for request in operation.requests:
+        if request.concerns(fast) and switches.value(request.switch) != request.value:
             asked = f"{request.switch}={request.value}"
             return "switch", f"it serves only where {asked} asks; the gate says {gate(fast, device).line}"
     code = device.machine_code

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from strata.device import Device
 from strata.dispatch import Gate, Served, serve
 from strata.executors.base import StrataError
-from strata.kernels.expert_fused import SHAPES
+from strata.kernels.expert_fused import DESCRIPTOR, SHAPES
 from strata.kernels.expert_probe import Probed
 from strata.kernels.expert_shapes import Shapes, choose
-from strata.kernels.experts import MAX_EXPERTS, MAX_TOP, Geometry, check_pairs
-from strata.kernels.paths import DOWN, EXPERT_MODES, GATE_UP, PATHS
+from strata.kernels.experts import DOWN, EXPERT_MODES, GATE_UP, MAX_EXPERTS, MAX_TOP, Geometry, check_pairs
+from strata.kernels.paths import PATHS
 from strata.switches import FUSED_ADAPTIVE, FUSED_TILE, Switches
 
 
@@ -88,14 +88,14 @@ def serve_layer(
     why = beyond(layer)
     if why:
         return ServedLayer(Served(None, f"no path computes this layer: {why}", cause="layer"))
-    served = serve("expert_fused", layer.mode, device, switches, gate)
-    if served.path is None or PATHS[served.path].operation != "expert_fused":
+    served = serve(DESCRIPTOR.name, layer.mode, device, switches, gate)
+    if served.path is None or PATHS[served.path].operation != DESCRIPTOR.name:
         return ServedLayer(served)
     why = uncovered(layer)
     if why:
         return ServedLayer(_instead(served, "layer", why))
     assert device.capability is not None
-    tier = int(PATHS[served.path].tier.removeprefix("sm"))
+    tier = PATHS[served.path].tier_number
     adaptive = switches.value(FUSED_ADAPTIVE) == "1"
     pairs = layer.tokens * layer.top
     shapes: Shapes = choose(layer.mode, tier, device.capability, pairs, layer.experts, adaptive, tried)

@@ -11,6 +11,7 @@ from strata.device import Device
 from strata.dispatch import Gate
 from strata.expert_dispatch import Layer, ServedLayer, serve_layer
 from strata.gates.installed import InstalledGate
+from strata.kernels import tiers
 from strata.kernels.expert_probe import Card, Probes
 
 
@@ -36,4 +37,4 @@ class ExpertEngine:
 
 def probes(executor: Any) -> Probes:
     """The probes of an executor's device, for the tier that it has."""
-    return Probes(Card(executor), 80 if (executor.capability or 0) >= 80 else 75)
+    return Probes(Card(executor), tiers.of_capability(executor.capability).number)

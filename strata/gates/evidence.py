@@ -20,12 +20,11 @@ from strata.device import Device, dotted
 from strata.gates.policy import Policy, Rule, span
 from strata.gates.record import CaseRun, Image, Record
 from strata.gates.sources import Sources, roots
-from strata.kernels.paths import Path
+from strata.kernels import tiers
+from strata.kernels.path import Path
 
 #: The verdicts that pass.
 PASSED = ("EXACT", "WITHIN_BOUND")
-_TURING = "sm75"
-_TURING_MAJOR = 7
 
 
 class Kind(Enum):
@@ -46,13 +45,13 @@ def kind(record: Record, path: Path) -> tuple[Kind, str]:
     who = f"record {record.short}"
     if record.executor != "cuda" or record.capability is None:
         return Kind.SIMULATED, (f"simulated: {who} ran on the CPU (lanes), which is no evidence for a card")
-    at = dotted(record.capability)
+    at, tier = dotted(record.capability), tiers.find(path.tier)
     for image in launched(record, path):
         code = _machine_code(image)
-        if path.tier == _TURING and record.capability // 10 > _TURING_MAJOR:
-            ran = "sm_75" if code is None else image.loaded
+        if record.capability > tier.serves[1]:
+            ran = f"sm_{tier.number}" if code is None else image.loaded
             return Kind.SURROGATE, (
-                f"surrogate: {who} ran {ran} code on compute capability {at}, which is no evidence for Turing"
+                f"surrogate: {who} ran {ran} code on compute capability {at}, which is no evidence for {tier.hardware}"
             )
         if code is None:
             return Kind.SURROGATE, (

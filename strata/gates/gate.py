@@ -16,16 +16,16 @@ from strata.gates.evidence import concerns, refusal
 from strata.gates.policy import POLICY, Policy, span
 from strata.gates.record import Record
 from strata.gates.sources import Sources
-from strata.kernels.paths import EXPERTS, Path
+from strata.kernels import registry
+from strata.kernels.path import Path
 
-#: What makes a record, and so opens a path; and the operation whose paths it is of without a choice.
+#: What makes a record, and so opens a path.
 COMMAND = "nox -s parity -- --record"
-_USUAL = "prompt_attention"
 
 
 def command(path: Path) -> str:
     """What makes a record that a path needs: without a choice, one of the paths of `COMMAND`'s own operation."""
-    return COMMAND if path.operation == _USUAL else f"{COMMAND} --paths '{path.operation}/*'"
+    return COMMAND if path.operation == registry.first_gated() else f"{COMMAND} --paths '{path.operation}/*'"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def _unpredicted(path: Path, device: Device, record: Record) -> str:
     Experts have no such rule: their dots are exact integers.
     """
     known = f"sm_{device.capability}" in RULES or record.capability == device.capability
-    if known or path.operation in EXPERTS:
+    if known or not registry.find(path.operation).rounded_sums:
         return ""
     return f"which tensor-core rule {device.dotted} follows is not known, so no bits are predicted there"
 

@@ -12,7 +12,7 @@ from strata.gates.gate import Decision, command, decide
 from strata.gates.policy import POLICY, Policy
 from strata.gates.records import ACCEPTED, load
 from strata.gates.sources import Sources, of_path
-from strata.kernels.paths import Path
+from strata.kernels.path import Path
 
 
 class InstalledGate:

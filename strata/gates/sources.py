@@ -11,16 +11,15 @@ from pathlib import Path as FilePath
 
 from strata.executors.base import KERNELS, Kernel, StrataError
 from strata.executors.cuda.images import FLAGS
-from strata.kernels.paths import AROUND, Path
-from strata.kernels.pool import GROUPS
+from strata.formats import table_digest
+from strata.kernels import registry
+from strata.kernels.path import Path
 
 #: An entry point and its macros, sorted by name.
 Program = tuple[str, tuple[tuple[str, int], ...]]
 
 _DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:|\?\?=)[ \t]*include(?:_next)?\b[ \t]*(.*)$", re.MULTILINE)
 _NAME = re.compile(r"[<\"]([^<>\"]+)[>\"]")
-#: Operations that need no record, so that what they launch is compared with nothing.
-_UNGATED = frozenset({"decode_attention", "kv_pack", "expert_mmq", "expert_decode", *AROUND})
 #: Belongs to the lanes executor and is included under its macro alone: no card ever compiles it.
 _LANES_ONLY = frozenset({"vocabulary.hpp"})
 
@@ -69,16 +68,14 @@ def file_names(paths: Iterable[Path], directory: FilePath = KERNELS) -> frozense
 
 
 def codebooks(path: Path) -> dict[str, str]:
-    """SHA-256 of each codebook that a gated path uploads, by format; none for attention, whose formats have no grid.
+    """SHA-256 of each codebook that a gated path uploads, by format; none for attention, whose formats have no grid,
+    and for a path that needs no record.
 
-    Raises StrataError without the package that holds them.
+    Raises StrataError without the package that holds them, and for an operation that does not exist.
     """
-    if path.operation != "expert_fused":
-        return {}
-    from strata.formats import table_digest
-    from strata.kernels.experts import formats_of
-
-    return {form: digest for form in formats_of(path.mode) if (digest := table_digest(form))}
+    operation = registry.find(path.operation)
+    formats = operation.codebooks(path.mode) if operation.gated else ()
+    return {form: digest for form in formats if (digest := table_digest(form))}
 
 
 def roots(path: Path) -> frozenset[str]:
@@ -131,16 +128,10 @@ def _read(file: FilePath) -> bytes:
 
 
 def _kernels(path: Path) -> list[Kernel]:
-    """The kernels of a gated path; none for a path that needs no record. Raises StrataError for an operation that
-    is neither: without its kernels a record could show the launches of any others."""
-    if path.operation == "expert_fused":
-        from strata.kernels import expert_fused
+    """The kernels of a gated path; none for a path that needs no record, whose launches are compared with nothing.
 
-        return list(expert_fused.kernels(path))
-    if path.operation in _UNGATED:
-        return []
-    if path.operation != "prompt_attention":
-        raise StrataError(f"{path.name}: nobody says which kernels operation {path.operation!r} launches")
-    from strata.kernels.prompt_attention import kernel
-
-    return [kernel(path.mode, int(path.tier.removeprefix("sm")), group) for group in GROUPS]
+    Raises StrataError for an operation that does not exist: without its kernels a record could show the launches of
+    any others.
+    """
+    operation = registry.find(path.operation)
+    return list(operation.kernels(path)) if operation.gated else []

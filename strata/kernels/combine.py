@@ -21,6 +21,8 @@ import numpy as np
 
 from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
 from strata.kernels.counts import check_counted, counted
+from strata.kernels.descriptor import Descriptor
+from strata.kernels.limits import without_matrix
 
 THREADS = 128
 _VECTOR = 4  # columns of a thread
@@ -91,3 +93,13 @@ def run(
     )
     intact = all(buffer.guards_intact() for buffer in (*buffers.values(), out, lost))
     return Combined(out.host(), counted(lost)[0], [witness], intact)
+
+
+DESCRIPTOR = Descriptor(
+    name="combine",
+    takes="combine",
+    modes=("fp32",),
+    tiers=("simt",),
+    kernels=lambda path: [kernel()],
+    limits=lambda path, entry, arch: without_matrix(),
+)

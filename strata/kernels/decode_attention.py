@@ -16,8 +16,10 @@ import numpy as np
 from strata.executors.base import POISON_WORKSPACE, Buffer, Executor, Kernel, StrataError, Witness
 from strata.kernels.attention import Inputs, Result, prepare
 from strata.kernels.attention import run as run_once
-from strata.kernels.paths import Path
-from strata.kernels.pool import GROUPS, HEAD_DIM, Pool, mode_formats
+from strata.kernels.descriptor import Descriptor
+from strata.kernels.limits import without_matrix
+from strata.kernels.path import Path
+from strata.kernels.pool import GROUPS, HEAD_DIM, MODES, Pool, mode_formats
 
 THREADS = 256
 CELLS = 64  # of a chunk
@@ -87,3 +89,13 @@ def run(executor: Executor, path: Path, q: np.ndarray, pool: Pool, ids: np.ndarr
     workspace = Workspace(executor, inputs)
     result = run_once(executor, lambda i, out: launch(executor, path, i, out, workspace), inputs)
     return Result(result.out, result.witnesses, result.guards_ok and workspace.guards_intact())
+
+
+DESCRIPTOR = Descriptor(
+    name="decode_attention",
+    takes="attention",
+    modes=MODES,
+    tiers=("simt",),
+    kernels=lambda path: [kernel for group in GROUPS for kernel in kernels(path.mode, group)],
+    limits=lambda path, entry, arch: without_matrix(),
+)

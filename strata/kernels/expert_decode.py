@@ -28,10 +28,12 @@ import numpy as np
 
 from strata.executors.base import Buffer, Executor, Kernel, Witness
 from strata.formats import FORMATS, device_table
-from strata.kernels import older_experts
-from strata.kernels.experts import BLOCK, PlacedExperts, Routed
-from strata.kernels.older_experts import PASS_THREADS, Side, swiglu, workspace
-from strata.kernels.paths import Path
+from strata.kernels import experts_baseline
+from strata.kernels.descriptor import Descriptor
+from strata.kernels.experts import BLOCK, EXPERT_MODES, PlacedExperts, Routed, formats_of
+from strata.kernels.experts_baseline import PASS_THREADS, Side, swiglu, workspace
+from strata.kernels.limits import without_matrix
+from strata.kernels.path import Path
 
 WARPS = 4  # of a block of the product
 ROWS = 4  # weight rows of a warp
@@ -71,11 +73,11 @@ class Codes(NamedTuple):
     scales: Buffer
 
 
-Prepared = older_experts.Prepared[Codes]
+Prepared = experts_baseline.Prepared[Codes]
 
 
 def prepare(executor: Executor, path: Path, placed: PlacedExperts, x: np.ndarray, ids: np.ndarray) -> Prepared:
-    """See `older_experts.prepare`; a token is quantised once for all its pairs."""
+    """See `experts_baseline.prepare`; a token is quantised once for all its pairs."""
 
     def codes(rows: int, width: int, name: str) -> Codes:
         return Codes(
@@ -83,7 +85,7 @@ def prepare(executor: Executor, path: Path, placed: PlacedExperts, x: np.ndarray
             workspace(executor, (rows, width // BLOCK), np.uint16, f"scales of {name}"),
         )
 
-    return older_experts.prepare(
+    return experts_baseline.prepare(
         executor,
         "expert_decode",
         path,
@@ -130,4 +132,16 @@ def run(
     witnesses = launch(executor, path, p)
     scales = p.h_codes.scales.host().view(np.float16).astype(np.float32)
     gate_up = p.product.host() if trace else None
-    return older_experts.routed(p, witnesses, p.h_codes.codes.host(), scales, gate_up)
+    return experts_baseline.routed(p, witnesses, p.h_codes.codes.host(), scales, gate_up)
+
+
+DESCRIPTOR = Descriptor(
+    name="expert_decode",
+    takes="experts",
+    modes=EXPERT_MODES,
+    tiers=("simt",),
+    kernels=kernels,
+    limits=lambda path, entry, arch: without_matrix(),
+    lowest=61,  # the first with an instruction for four products of int8
+    codebooks=formats_of,
+)

@@ -17,7 +17,8 @@ order of rows or tokens, or the device. A NaN or infinity in x or h makes its bl
 and is counted; it never becomes a number again. A token of zeros gives +0.
 
 Grouping happens on the device and nothing waits for the host between the launches: quantise and group, then for each
-cut of experts gate and up with SwiGLU and int8 h, then down. Ids that name nobody are counted and give rows of +0.
+cut of experts gate and up with SwiGLU and int8 h, then down. Ids that name no expert are counted and give
+rows of +0.
 
 Work shapes: 256 weight rows by 64 routed rows, or 128 by 128. A block of threads takes one such tile of an expert, each
 warp 16 or 32 weight rows and all routed rows; weights are decoded from their blocks into matrix fragments in registers,
@@ -37,20 +38,26 @@ import numpy as np
 from strata.executors.base import POISON_WORKSPACE, Argument, Buffer, Executor, Kernel, StrataError, Witness
 from strata.formats import FORMATS, device_table
 from strata.kernels.counts import counted
+from strata.kernels.descriptor import Descriptor, SwitchRule
 from strata.kernels.experts import (
     BLOCK,
     DOWN,
+    EXPERT_MODES,
     GATE_UP,
     MAX_EXPERTS,
     STAGES,
     Experts,
+    Geometry,
     PlacedExperts,
     Routed,
     check_tokens,
     formats_of,
     place,
 )
-from strata.kernels.paths import Path
+from strata.kernels.limits import Limits, int8_products, without_matrix
+from strata.kernels.path import Path
+from strata.kernels.required import Required
+from strata.switches import FUSED, FUSED_NATIVE, FUSED_SM75
 
 #: Work shapes by the number of 64-row units of weights: (weight rows, routed rows) of a block.
 SHAPES = {4: (256, 64), 2: (128, 128)}
@@ -142,18 +149,14 @@ def prepare_kernel() -> Kernel:
     return Kernel("expert_prepare", "expert_prepare", MAX_EXPERTS, shared, (("TIER", 75), ("EXPERTS", MAX_EXPERTS)))
 
 
-def tier_of(path: Path) -> int:
-    return int(path.tier.removeprefix("sm"))
-
-
 def kernels(path: Path, shapes: Sequence[int] | None = None) -> Iterator[Kernel]:
     """Every kernel that a path may launch in some work shapes, None for those that it takes unless another is asked
     for."""
-    usual = tuple(SHAPES) if tier_of(path) >= 80 else (SMALL,)
+    usual = tuple(SHAPES) if path.tier_number >= 80 else (SMALL,)
     yield prepare_kernel()
     for form in formats_of(path.mode):
         for shape in usual if shapes is None else shapes:
-            yield kernel(form, tier_of(path), shape)
+            yield kernel(form, path.tier_number, shape)
 
 
 def shape_for(pairs: int, experts: int) -> int:
@@ -233,7 +236,7 @@ class Prepared:
 
     def _product(self, form: str, shape: int, cut: tuple[int, int], units: Buffer) -> Witness:
         experts = self.placed.experts
-        program = kernel(form, tier_of(self.path), shape)
+        program = kernel(form, self.path.tier_number, shape)
         weight_rows, columns = SHAPES[shape]
         rows = experts.geometry.n if form in DOWN else 2 * experts.geometry.ff
         # More tiles than this there cannot be: a full one for every `columns` pairs, and a last one for each expert.
@@ -251,7 +254,7 @@ class Prepared:
         """Blocks that run at the same time; each takes one work item after another."""
         if self.multiprocessors is None:
             return _LANES_BLOCKS
-        return self.multiprocessors * fragments_and_blocks(form, tier_of(self.path), shape)[1]
+        return self.multiprocessors * fragments_and_blocks(form, self.path.tier_number, shape)[1]
 
     def launch(self) -> list[Witness]:
         """Everything, in order."""
@@ -332,7 +335,7 @@ def prepare(
     check_tokens(experts, x, ids)
     tokens, top = ids.shape
     pairs, count = tokens * top, placed.count
-    chosen = default_shape(tier_of(path), pairs, count) if shape is None else shape
+    chosen = default_shape(path.tier_number, pairs, count) if shape is None else shape
     both = (chosen, chosen) if isinstance(chosen, int) else chosen
     if any(each not in SHAPES for each in both):
         raise StrataError(f"work shape {shape}: expected one of {', '.join(map(str, SHAPES))}")
@@ -377,3 +380,51 @@ def run(
     """One run of host arrays, see `prepare`."""
     prepared = prepare(executor, path, place(executor, experts), x, ids, shape, cuts, trace)
     return prepared.result(prepared.launch())
+
+
+def _limits(path: Path, entry: str, arch: int) -> Limits:
+    """Of the products, which have integer instructions, and of the grouping, which has none.
+
+    Two spills are known, for compute capability 12.0 alone: of the grouping, by NVRTC 12.9, which one block does once a
+    layer; and of gate and up in iq2_xs on sm80, where 128 sums and two scales for 32 values are much for a thread.
+    """
+    if entry not in ("expert_gate_up", "expert_down"):
+        return without_matrix(spilled={("expert_prepare", 120): 460}.get((entry, arch), 0))
+    known = {("expert_gate_up", "iq2_xs", "sm80", 120): 16}
+    return int8_products(path, arch, known.get((entry, formats_of(path.mode)[0], path.tier, arch), 0))
+
+
+def _required() -> tuple[Required, ...]:
+    """The published size, where a block takes 64 rows of an expert at a time, and one with 56 to 112 rows an expert,
+    where it takes 128: between them every kernel that a path may launch. Then data on which experts go wrong that are
+    right on numbers at random, each at a small size: NaN and infinities, ids that name no expert, experts with as many
+    rows as a tile and one more or less, values between two codes, and blocks as quantisers write them."""
+    keys, usual, small = ("tokens", "experts", "top", "n", "ff"), Geometry(), (9, 7, 3, 256, 128)
+    hostile = {
+        "experts_broken": small,
+        "experts_stray": small,
+        "experts_edges": (577, 8, 1, 256, 128),
+        "experts_ties": small,
+        "experts_golden": small,
+    }
+    published = tuple((*routed, usual.n, usual.ff) for routed in ((256, 64, 10), (150, 4, 2)))
+    return (
+        Required("experts_decades", keys, published),
+        *(Required(recipe, keys, (size,)) for recipe, size in hostile.items()),
+    )
+
+
+DESCRIPTOR = Descriptor(
+    name="expert_fused",
+    takes="experts",
+    modes=EXPERT_MODES,
+    tiers=("sm75", "sm80"),
+    kernels=lambda path: list(kernels(path)),
+    all_kernels=lambda path: list(kernels(path, tuple(SHAPES))),
+    limits=_limits,
+    replaces="expert_mmq",
+    required=_required(),
+    codebooks=formats_of,
+    vetoes=(SwitchRule(FUSED_NATIVE, "0"),),
+    requests=(SwitchRule(FUSED, "1"), SwitchRule(FUSED_SM75, "1", tier="sm75")),
+)

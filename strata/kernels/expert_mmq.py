@@ -1,7 +1,7 @@
 """Experts the older way, the baseline of `expert_fused`: the structure of ggml's quantised matrix product.
 
-The launches are those of `older_experts`. Every pair's token is quantised once more for that pair, in grouped order, in
-which rows lie until down sends them to their pairs.
+The launches are those of `experts_baseline`. Every pair's token is quantised once more for that pair, in grouped
+order, in which rows lie until down sends them to their pairs.
 
 Quantising 32 values v: amax = max |v|, inv = 127 / amax, code = v inv to the nearest integer, ties away from zero,
 d = 1 / inv. Where 127 / amax is infinite the block counts as zeros, d = 0. A block with a value that is not finite has
@@ -31,11 +31,13 @@ import numpy as np
 
 from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
 from strata.formats import FORMATS, device_table
-from strata.kernels import older_experts
-from strata.kernels.experts import PlacedExperts, Routed
+from strata.kernels import experts_baseline, tiers
+from strata.kernels.descriptor import Descriptor
+from strata.kernels.experts import EXPERT_MODES, PlacedExperts, Routed, formats_of
+from strata.kernels.experts_baseline import PASS_THREADS, Side, swiglu, workspace
 from strata.kernels.grouping import Grouping
-from strata.kernels.older_experts import PASS_THREADS, Side, swiglu, workspace
-from strata.kernels.paths import Path
+from strata.kernels.limits import Limits, int8_products, without_matrix
+from strata.kernels.path import Path
 
 THREADS = 256
 ROWS = 128  # weight rows of a tile
@@ -44,7 +46,6 @@ BLOCK = 128  # values of a block of codes
 BLOCK_BYTES = 16 + BLOCK
 #: Columns of a tile, widest first.
 COLUMNS = (128, 96, 64)
-SM75_SHARED_LIMIT = 65536
 #: Blocks of codes in shared memory at once, and blocks that the registers of one multiprocessor must hold together.
 STAGED = {75: 1, 80: 2}
 MIN_BLOCKS = {75: 1, 80: 2}
@@ -61,9 +62,8 @@ def shared_bytes(form: str, tier: int, columns: int) -> int:
 
 def columns(form: str, tier: int) -> int:
     """Columns of a tile: the most that fit."""
-    if tier >= 80:
-        return COLUMNS[0]
-    return next(n for n in COLUMNS if shared_bytes(form, tier, n) <= SM75_SHARED_LIMIT)
+    limit = tiers.of_capability(tier).shared_bytes
+    return next(n for n in COLUMNS if shared_bytes(form, tier, n) <= limit)
 
 
 def product_kernel(form: str, tier: int) -> Kernel:
@@ -91,7 +91,7 @@ def pass_kernel(entry: str) -> Kernel:
 def kernels(path: Path) -> list[Kernel]:
     """What a run of the path launches."""
     passes = [pass_kernel("expert_mmq_quantise"), pass_kernel("swiglu_rows")]
-    return [*passes, *(product_kernel(form, _tier(path)) for form in dict.fromkeys(path.mode.split("/")))]
+    return [*passes, *(product_kernel(form, path.tier_number) for form in dict.fromkeys(path.mode.split("/")))]
 
 
 class Codes(NamedTuple):
@@ -100,16 +100,16 @@ class Codes(NamedTuple):
     blocks: Buffer
 
 
-Prepared = older_experts.Prepared[Codes]
+Prepared = experts_baseline.Prepared[Codes]
 
 
 def prepare(
     executor: Executor, path: Path, placed: PlacedExperts, x: np.ndarray, ids: np.ndarray, together: int | None = None
 ) -> Prepared:
-    """See `older_experts.prepare`. together: experts of a launch, all when None; raises StrataError for none."""
+    """See `experts_baseline.prepare`. together: experts of a launch, all when None; raises StrataError for none."""
     if together is not None and together < 1:
         raise StrataError(f"{together} experts of a launch, expected at least 1")
-    step, tier = together or placed.count, _tier(path)
+    step, tier = together or placed.count, path.tier_number
 
     def codes(rows: int, width: int, name: str) -> Codes:
         return Codes(workspace(executor, (-(-width // BLOCK), rows, BLOCK_BYTES), np.uint8, f"codes of {name}"))
@@ -118,14 +118,14 @@ def prepare(
         for first in range(0, placed.count, step):
             yield grouping.tiles(columns(form, tier), range(first, min(first + step, placed.count)))
 
-    return older_experts.prepare(
+    return experts_baseline.prepare(
         executor, "expert_mmq", path, placed, x, ids, codes_of_x=ids.size, codes=codes, tiles=tiles
     )
 
 
 def launch(executor: Executor, path: Path, p: Prepared) -> list[Witness]:
     """Queue one run: what is timed. The counts of `lost` grow by what this run lost."""
-    tier, rows = _tier(path), len(p.grouping.pairs)
+    tier, rows = path.tier_number, len(p.grouping.pairs)
 
     def quantise(x: Buffer, source: Buffer | None, out: Codes, lost: Buffer, divisor: int) -> Witness:
         width = x.shape[1]
@@ -171,8 +171,20 @@ def run(
     scales = np.ascontiguousarray(turned[..., :16]).view(np.float32).reshape(len(slot), -1)[:, : ff // 32]
     codes = np.ascontiguousarray(turned[..., 16:]).view(np.int8).reshape(len(slot), -1)[:, :ff]
     gate_up = p.product.host()[slot] if trace else None
-    return older_experts.routed(p, witnesses, np.ascontiguousarray(codes), np.ascontiguousarray(scales), gate_up)
+    return experts_baseline.routed(p, witnesses, np.ascontiguousarray(codes), np.ascontiguousarray(scales), gate_up)
 
 
-def _tier(path: Path) -> int:
-    return int(path.tier.removeprefix("sm"))
+def _limits(path: Path, entry: str, arch: int) -> Limits:
+    """Of the products, which have integer instructions, and of the passes, which have none."""
+    return int8_products(path, arch) if entry == "expert_mmq" else without_matrix()
+
+
+DESCRIPTOR = Descriptor(
+    name="expert_mmq",
+    takes="experts",
+    modes=EXPERT_MODES,
+    tiers=("sm75", "sm80"),
+    kernels=kernels,
+    limits=_limits,
+    codebooks=formats_of,
+)

@@ -10,7 +10,7 @@ from strata.executors.base import Executor
 from strata.formats import FORMATS
 from strata.kernels.expert_fused import run
 from strata.kernels.experts import Experts, Geometry, formats_of, layout
-from strata.kernels.paths import Path
+from strata.kernels.path import Path
 
 #: First digits of the SHA-256 of the rows of `trial_inputs`, by mode: the same on every device. A format of gate and up
 #: is tried with q2_0, one of down with iq4_xs.

@@ -133,7 +133,7 @@ def place(executor: Executor, experts: Experts) -> PlacedExperts:
 class Routed:
     """One run of an expert operation over `tokens` tokens of `top` ranks; pair i is (token i / top, rank i % top).
 
-    rows: float32 [tokens, top, n], not yet weighted; +0 for a pair whose id names nobody, of which `ignored` counts.
+    rows: float32 [tokens, top, n], not yet weighted; +0 for a pair whose id names no expert, of which `ignored` counts.
     status: what is not finite, by `STAGES`. h_codes, h_scales: int8 [tokens, top, ff], float32 [tokens, top, ff / 32].
     slot: int32 [tokens * top], the place of a pair among the grouped rows, -1 without one; source: int32 [grouped
     rows], the token of each; offsets: int32 [experts + 1], where each expert's rows begin. gate, up: float32

@@ -1,4 +1,4 @@
-"""Grouping (token, rank) pairs by expert on the host, in pair order: what the older expert kernels work on."""
+"""Grouping (token, rank) pairs by expert on the host, in pair order: what the baseline expert kernels work on."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def group(ids: np.ndarray, experts: int) -> Grouping:
     Raises StrataError for an id outside 0 .. experts - 1.
     """
     flat = ids.reshape(-1)
-    stray = np.flatnonzero((flat < 0) | (flat >= experts))
-    if stray.size:
-        token, rank = divmod(int(stray[0]), ids.shape[1])
+    invalid = np.flatnonzero((flat < 0) | (flat >= experts))
+    if invalid.size:
+        token, rank = divmod(int(invalid[0]), ids.shape[1])
         raise StrataError(
-            f"token {token} rank {rank} names expert {int(flat[stray[0]])}, expected 0 to {experts - 1};"
-            f" {stray.size} such ids"
+            f"token {token} rank {rank} names expert {int(flat[invalid[0]])}, expected 0 to {experts - 1};"
+            f" {invalid.size} such ids"
         )
     pairs = np.argsort(flat, kind="stable").astype(np.int32)
     slot = np.empty_like(pairs)

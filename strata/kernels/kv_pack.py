@@ -31,7 +31,10 @@ from typing import NamedTuple
 import numpy as np
 
 from strata.executors.base import POISON_OUTPUT, Buffer, Executor, Kernel, StrataError, Witness
-from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool, mode_formats
+from strata.kernels.descriptor import Descriptor
+from strata.kernels.limits import without_matrix
+from strata.kernels.path import Path
+from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, MODES, Pool, mode_formats
 
 THREADS = 128  # 4 rows a block
 _ROWS = THREADS // 32
@@ -50,6 +53,12 @@ class Packed(NamedTuple):
 def kernel(entry: str) -> Kernel:
     """One of the entries of kv_pack.cu: `kv_pack_fp16`, `kv_pack_int8`, `kv_pack_q4_0`, `hadamard_256`."""
     return Kernel("kv_pack", entry, THREADS, 0, _DEFINES)
+
+
+def kernels(path: Path) -> list[Kernel]:
+    """What a run of the path launches: packing in each format of its mode, and the rotation where a plane has it."""
+    entries = sorted({f"kv_pack_{form}" for form in MODE_FORMATS[path.mode]})
+    return [kernel(entry) for entry in (*entries, *["hadamard_256"] * any(rotated_planes(path.mode)))]
 
 
 def rotated_planes(mode: str) -> tuple[bool, bool]:
@@ -180,3 +189,13 @@ def hadamard(executor: Executor, x: np.ndarray) -> np.ndarray:
     if not (source.guards_intact() and out.guards_intact()):
         raise StrataError("hadamard_256 wrote beside its buffers")
     return out.host().reshape(x.shape)
+
+
+DESCRIPTOR = Descriptor(
+    name="kv_pack",
+    takes="kv_pack",
+    modes=MODES,
+    tiers=("simt",),
+    kernels=kernels,
+    limits=lambda path, entry, arch: without_matrix(),
+)

@@ -37,6 +37,8 @@ MODE_FORMATS = {
     "k8v4": ("int8", "q4_0"),
     "q4_0": ("q4_0", "q4_0"),
 }
+#: Modes of attention and of packing in the order in which the project lists them.
+MODES = tuple(MODE_FORMATS)
 
 
 def mode_formats(mode: str) -> tuple[Format, Format]:

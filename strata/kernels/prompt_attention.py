@@ -38,15 +38,17 @@ import numpy as np
 from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
 from strata.kernels.attention import Inputs, Result, prepare
 from strata.kernels.attention import run as run_once
-from strata.kernels.paths import Path
-from strata.kernels.pool import GROUPS, Pool, mode_formats
+from strata.kernels.descriptor import Descriptor, SwitchRule
+from strata.kernels.limits import Limits, fp16_products
+from strata.kernels.path import Path
+from strata.kernels.pool import GROUPS, MODES, Pool, mode_formats
+from strata.kernels.required import Required
+from strata.switches import PROMPT_OLD, PROMPT_Q4, PROMPT_Q4_TC
 
 THREADS = 128
 WARPS = 4
 ROWS = 16  # heads, padded to the rows of a matrix tile
 RING = 4  # chunks whose pool rows are held
-#: Shared memory a Turing block may ask for.
-SM75_SHARED_LIMIT = 65536
 #: Blocks that the registers of one multiprocessor must hold together: at most 168 registers a thread for 3.
 #: On an H200 the fourth block gains 8 % for q4_0 and loses as much elsewhere, and makes the compiler spill.
 MIN_BLOCKS = {75: 2, 80: 3}
@@ -99,7 +101,7 @@ def launch(executor: Executor, path: Path, inputs: Inputs, out: Buffer) -> list[
     """Launch `path` on prepared inputs: one block for each query and KV head."""
     if path.operation != "prompt_attention" or path.mode != inputs.mode:
         raise StrataError(f"{path.name} cannot run on a {inputs.mode} pool as prompt_attention")
-    program = kernel(path.mode, int(path.tier.removeprefix("sm")), inputs.group)
+    program = kernel(path.mode, path.tier_number, inputs.group)
     pool = inputs.pool
     args = (
         inputs.q, pool.k, pool.k_scale, pool.v, pool.v_scale, pool.table, inputs.ids, inputs.steps, out,
@@ -112,3 +114,24 @@ def run(executor: Executor, path: Path, q: np.ndarray, pool: Pool, ids: np.ndarr
     """Prompt attention of host arrays, see `attention.prepare` for their shapes; StrataError for bad ones."""
     inputs = prepare(executor, q, pool, ids, steps)
     return run_once(executor, lambda i, out: launch(executor, path, i, out), inputs)
+
+
+def _limits(path: Path, entry: str, arch: int) -> Limits:
+    """k8v4 spills a few bytes a chunk of 64 cells on sm80, which cost less than a block fewer a multiprocessor."""
+    return fp16_products(path, spilled={("k8v4", "sm80"): 16}.get((path.mode, path.tier), 0))
+
+
+DESCRIPTOR = Descriptor(
+    name="prompt_attention",
+    takes="attention",
+    modes=MODES,
+    tiers=("sm75", "sm80"),
+    kernels=lambda path: [kernel(path.mode, path.tier_number, group) for group in GROUPS],
+    limits=_limits,
+    replaces="decode_attention",
+    # The first selects among more cells than a query may take, the second is ragged in tiles, chunks and pages.
+    required=(Required("signed_decades", ("context", "queries"), ((4096, 512), (1500, 512))),),
+    rounded_sums=True,
+    vetoes=(SwitchRule(PROMPT_OLD, "1"), SwitchRule(PROMPT_Q4, "0", ("q4_0",))),
+    requests=(SwitchRule(PROMPT_Q4_TC, "1", ("q4_0",), "sm75"),),
+)

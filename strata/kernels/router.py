@@ -26,6 +26,8 @@ import numpy as np
 
 from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
 from strata.kernels.counts import check_counted, counted
+from strata.kernels.descriptor import Descriptor
+from strata.kernels.limits import without_matrix
 
 WARPS = 4
 #: Experts of a layer, and experts of a token, at most.
@@ -86,3 +88,13 @@ def run(executor: Executor, logits: np.ndarray, ranks: int, blocks: int | None =
     intact = all(buffer.guards_intact() for buffer in (source, ids, weights, counts))
     nans, infinities = counted(counts)
     return Routing(ids.host(), weights.host(), nans, infinities, [witness], intact)
+
+
+DESCRIPTOR = Descriptor(
+    name="router",
+    takes="router",
+    modes=("fp32",),
+    tiers=("simt",),
+    kernels=lambda path: [kernel()],
+    limits=lambda path, entry, arch: without_matrix(),
+)

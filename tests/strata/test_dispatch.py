@@ -14,7 +14,8 @@ from strata.dispatch import Served, serve
 from strata.executors.base import StrataError
 from strata.gates.gate import Decision, decide
 from strata.gates.sources import of_path
-from strata.kernels.paths import MODES, PATHS, Path
+from strata.kernels.paths import PATHS, Path
+from strata.kernels.pool import MODES
 from strata.switches import PROMPT_OLD, PROMPT_Q4, PROMPT_Q4_TC, SELECT_SIMT, SWITCHES, Switches, read
 from tests.strata.gates import builder
 

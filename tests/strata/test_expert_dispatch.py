@@ -18,8 +18,8 @@ from strata.gates.gate import Decision
 from strata.kernels import expert_mmq
 from strata.kernels.expert_fused import LARGE, SHAPES, SMALL
 from strata.kernels.expert_probe import Probed
-from strata.kernels.experts import Experts, Geometry, layout, place
-from strata.kernels.paths import EXPERT_MODES, PATHS, Path
+from strata.kernels.experts import EXPERT_MODES, Experts, Geometry, layout, place
+from strata.kernels.paths import PATHS, Path
 from strata.switches import FUSED, FUSED_ADAPTIVE, FUSED_NATIVE, FUSED_SM75, FUSED_TILE, Switches
 
 LAYER = Layer("iq3_xxs", "iq4_nl", 2560, 640, 512, 10, 2048)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from strata.kernels.paths import PATHS, select
 from strata.nearest import MOST, hint, nearest, slips
 from strata.switches import SWITCHES
+from validation.core.case import CaseError
 from validation.operations import registry
-from validation.operations.attention.case import Case, CaseError
-from validation.operations.experts.case import parse
+from validation.operations.kv_pack.case import Case
+from validation.operations.registry import parse
 
 WORDS = st.text("abcd_", min_size=0, max_size=12)
 

@@ -15,33 +15,30 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import Executor, Kernel, StrataError
-from strata.kernels.combine import Combined
 from strata.kernels.kv_pack import Packed
 from strata.kernels.paths import PATHS, Path
-from strata.kernels.router import Routing
-from validation.controls import router as around
 from validation.controls import stub_packing
 from validation.controls.experts import said
+from validation.controls.router import combining, judged, routing
 from validation.core.control import Control
 from validation.core.findings import Findings
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.stub_executor import BLOCK, ENTRY, StubBuffer, StubCard, StubExecutor
 from validation.operations.attention import run as attention_case
 from validation.operations.attention import stub_kernels
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation, Outcome
 from validation.operations.attention.pools import Inputs
-from validation.operations.attention.run import Memo
 from validation.operations.experts import run as expert_case
 from validation.operations.experts import stub_kernels as expert_stand_in
 from validation.operations.experts.arithmetic import DECODE, FUSED, MMQ
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import Inputs as Routed
-from validation.operations.experts.operation import Outcome as Rows
-from validation.operations.experts.operation import Shape
+from validation.operations.experts.under_test import Outcome as Rows
+from validation.operations.experts.under_test import Shape
 from validation.operations.kv_pack import run as pack_case
+from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.run import Packing
-from validation.operations.router import run as around_case
 from validation.run import runner
 
 LANES = StubExecutor()
@@ -171,21 +168,26 @@ def _expert(operation: str, path: Path, meddler: Meddler) -> Findings:
     return expert_case.run(_ROUTED, replace(path, baseline=None), LANES, Settings(), Memo(), own)
 
 
-def _around(operation: str, path: Path, meddler: Meddler) -> Findings:
-    healthy = around.stand_ins()
+def _meddled(run: Callable[..., Any], meddler: Meddler) -> Callable[..., Any]:
+    def call(executor: Executor, given: np.ndarray, *rest: Any) -> Any:
+        meddler.before(executor, given)
+        made = run(executor, given, *rest)
+        meddler.after(executor, given)
+        return made
 
-    def meddled(run: Callable[..., Any]) -> Callable[..., Any]:
-        def call(executor: Executor, given: np.ndarray, *rest: Any) -> Routing | Combined:
-            meddler.before(executor, given)
-            made: Routing | Combined = run(executor, given, *rest)
-            meddler.after(executor, given)
-            return made
+    return call
 
-        return call
 
-    own = replace(healthy, route=meddled(healthy.route), combine=meddled(healthy.combine))
-    recipe = "router_bell" if operation == "router" else "combine_decades"
-    return around_case.run(ExpertCase(recipe, 5, 6, 40, 5, 256, 64), path, LANES, Settings(), own)
+def _router(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = routing()
+    own.route = _meddled(own.route, meddler)
+    return judged(own, "router_bell")
+
+
+def _combine(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = combining()
+    own.combine = _meddled(own.combine, meddler)
+    return judged(own, "combine_decades")
 
 
 #: Of each operation a path, what runs its case, the input that is changed, and the check that refuses a fault which
@@ -197,8 +199,8 @@ OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], st
     "expert_fused": ("expert_fused/iq3_xxs/iq4_nl/sm80", _expert, "x", "bits"),
     "expert_mmq": ("expert_mmq/iq3_xxs/iq4_nl/sm80", _expert, "x", "bits"),
     "expert_decode": ("expert_decode/iq3_xxs/iq4_nl/simt", _expert, "x", "bits"),
-    "router": ("router/fp32/simt", _around, "logits", "bits"),
-    "combine": ("combine/fp32/simt", _around, "rows", "bits"),
+    "router": ("router/fp32/simt", _router, "logits", "bits"),
+    "combine": ("combine/fp32/simt", _combine, "rows", "bits"),
 }
 
 

@@ -12,11 +12,12 @@ import numpy as np
 from strata.kernels.pool import Pool
 from validation.core.control import Control
 from validation.core.random_streams import Stream
-from validation.operations.attention import pools
+from validation.operations.attention import plan, pools
 from validation.operations.attention import preconditions as promises
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import Inputs
-from validation.operations.attention.recipes import of_operation
+from validation.operations.kv_pack import plan as pack_plan
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.recipes import of_operation
 from validation.operations.kv_pack.reference import Q4_BYTES
 from validation.run import plan as profiles
 
@@ -253,8 +254,8 @@ def seeds() -> Iterator[Control]:
     for profile in profiles.PROFILES:
 
         def shift(profile: str = profile) -> str:
-            one, two = ({entry.case.seed for entry in getattr(profiles, profile)(seed)} for seed in (100, 7100))
-            packed = {entry.case.seed for entry in profiles.pack_entries(100, profile)}
+            one, two = ({entry.case.seed for entry in plan.planned(seed, profile)} for seed in (100, 7100))
+            packed = {entry.case.seed for entry in pack_plan.planned(100, profile)}
             return "as asked" if {seed + 7000 for seed in one} == two and min(one) == 100 and packed == {100} else "not"
 
         yield Control(f"seed/profile {profile}", shift, "as asked")

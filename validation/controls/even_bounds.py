@@ -18,17 +18,17 @@ from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import HEAD_DIM
 from validation.core.arrays import frozen
 from validation.core.control import Control
+from validation.core.memo import Memo
 from validation.core.stub_executor import StubExecutor
 from validation.numerics.roundoff import WIDENED
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import pools
 from validation.operations.attention import run as attention_case
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
-from validation.operations.attention.run import Memo
 from validation.operations.combine import bound as combine_bounds
+from validation.operations.combine.inputs import sums
 from validation.operations.experts import bound as expert_bounds
 from validation.operations.experts import bound_decode as decode_bounds
 from validation.operations.experts import expected
@@ -41,9 +41,10 @@ from validation.operations.experts.inputs import Matrices
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.reference import Weights
 from validation.operations.kv_pack import bound as pack_bounds
+from validation.operations.kv_pack.case import Case
 from validation.operations.router import bound as router_bounds
-from validation.operations.router import inputs as around
 from validation.operations.router import reference as router_reference
+from validation.operations.router.inputs import logits
 
 EVEN, GROWS = "alike", "grows with the data"
 #: Data becomes so many times as large.
@@ -135,8 +136,8 @@ def _rotation_grows() -> str:
 
 
 def _router(recipe: str) -> np.ndarray:
-    logits = _copies(around.logits(ExpertCase(recipe, 5, 4, 40, 5, 256, 64)), 0)
-    return router_bounds.weights(router_reference.route(logits, 5), 40)
+    x = _copies(logits(ExpertCase(recipe, 5, 4, 40, 5, 256, 64)), 0)
+    return router_bounds.weights(router_reference.route(x, 5), 40)
 
 
 def _router_weights() -> str:
@@ -151,7 +152,7 @@ def _router_tokens() -> str:
 
 def _sums() -> tuple[np.ndarray, ...]:
     """Rows, weights, shared row and gate: tokens and columns that are copies of one another."""
-    data = around.sums(ExpertCase("combine_decades", 5, 4, 8, 3, 256, 64)).tokens(np.array([1, 1, 1]))
+    data = sums(ExpertCase("combine_decades", 5, 4, 8, 3, 256, 64)).tokens(np.array([1, 1, 1]))
     assert data.shared is not None
     assert data.gate is not None
     return _copies(data.rows, -1), data.weights, _copies(data.shared, -1), data.gate

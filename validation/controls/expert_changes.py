@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.base import POISON_OUTPUT, Witness
+from strata.executors.base import Witness
+from validation.controls.edits import Edit, flip_last_bit
 from validation.core.stub_executor import StubExecutor, witness
 from validation.operations.experts.inputs import Inputs
-from validation.operations.experts.operation import Outcome, Shape
+from validation.operations.experts.under_test import Outcome, Shape
 
 LANES = StubExecutor()
 
@@ -19,7 +20,7 @@ LANES = StubExecutor()
 Wrong = Callable[[Outcome, Inputs, Shape | None, int], Outcome]
 
 
-def edited(edit: Callable[[np.ndarray], object]) -> Wrong:
+def edited(edit: Edit) -> Wrong:
     """The output edited in place."""
 
     def wrong(made: Outcome, inputs: Inputs, shape: Shape | None, call: int) -> Outcome:
@@ -29,23 +30,8 @@ def edited(edit: Callable[[np.ndarray], object]) -> Wrong:
     return wrong
 
 
-def put(index: Any, value: Any) -> Wrong:
-    def edit(out: np.ndarray) -> None:
-        out[index] = value(out[index]) if callable(value) else value
-
-    return edited(edit)
-
-
-def flip_last_bit(out: np.ndarray) -> None:
-    out.view(np.uint32)[-1, -1, -1] ^= 1
-
-
 def for_nan(out: np.ndarray, value: float) -> np.ndarray:
     return np.where(np.isnan(out), np.float32(value), out)
-
-
-def poison_last(out: np.ndarray) -> None:
-    out.view(np.uint32)[-1, -1, -1] = POISON_OUTPUT
 
 
 def one_bit_when(applies: Callable[[Shape | None, int], bool]) -> Wrong:

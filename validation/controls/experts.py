@@ -14,6 +14,7 @@ import numpy as np
 
 from strata.executors.base import Executor
 from strata.kernels.paths import PATHS, Path
+from validation.controls.edits import flip_last_bit, poison, put
 from validation.controls.expert_changes import (
     LANES,
     Wrong,
@@ -22,7 +23,6 @@ from validation.controls.expert_changes import (
     ends_swapped,
     first_twice,
     first_two_swapped,
-    flip_last_bit,
     for_nan,
     gate_beyond,
     grouping,
@@ -33,8 +33,6 @@ from validation.controls.expert_changes import (
     no_witness,
     not_counting,
     one_bit_when,
-    poison_last,
-    put,
     scale_one_step,
     scales_in_fp16,
     up_one_step,
@@ -42,14 +40,14 @@ from validation.controls.expert_changes import (
 )
 from validation.core.control import Control
 from validation.core.findings import Findings
+from validation.core.memo import Memo
 from validation.core.settings import Settings
-from validation.operations.attention.run import Memo
 from validation.operations.experts import run as expert_case
 from validation.operations.experts import stub_kernels
 from validation.operations.experts.arithmetic import FUSED, MMQ, Arithmetic
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import Inputs, build
-from validation.operations.experts.operation import ExpertOperation, Outcome, Shape
+from validation.operations.experts.under_test import ExpertOperation, Outcome, Shape
 from validation.run import runner
 
 PATH = PATHS["expert_fused/iq3_xxs/iq4_nl/sm80"]
@@ -113,17 +111,17 @@ def said(found: Findings, check: str) -> str:
 
 #: fault, the check that must refuse it, case, what is wrong.
 ROWS: tuple[tuple[str, str, ExpertCase, Wrong], ...] = (
-    ("zeros", "bound", CASE, put(np.s_[:], 0)),
-    ("a NaN at the end", "bound", CASE, put((-1, -1, -1), np.nan)),
-    ("infinity at the beginning", "bits", CASE, put((0, 0, 0), np.inf)),
+    ("zeros", "bound", CASE, edited(put(np.s_[:], 0))),
+    ("a NaN at the end", "bound", CASE, edited(put((-1, -1, -1), np.nan))),
+    ("infinity at the beginning", "bits", CASE, edited(put((0, 0, 0), np.inf))),
     ("one bit", "bits", CASE, edited(flip_last_bit)),
-    ("poison at the end", "written", CASE, edited(poison_last)),
+    ("poison at the end", "written", CASE, edited(poison())),
     ("tokens shifted", "bound", CASE, edited(lambda out: out.__setitem__(np.s_[:], np.roll(out, 1, axis=0)))),
     ("ranks swapped", "bound", CASE, edited(lambda out: out.__setitem__(np.s_[:], out[:, ::-1].copy()))),
     ("columns shifted", "bound", CASE, edited(lambda out: out.__setitem__(np.s_[:], np.roll(out, 1, axis=2)))),
     ("last row stale", "bits", CASE, edited(lambda out: out.__setitem__(np.s_[-1, -1], out[0, 0].copy()))),
-    ("one rank negated", "bits", CASE, put(np.s_[:, 1], lambda x: -x)),
-    ("weighted rows", "bits", CASE, put(np.s_[:], lambda x: x * np.float32(0.5))),
+    ("one rank negated", "bits", CASE, edited(put(np.s_[:, 1], lambda x: -x))),
+    ("weighted rows", "bits", CASE, edited(put(np.s_[:], lambda x: x * np.float32(0.5)))),
     ("fewer rows", "shape", CASE, having(out=lambda made, inputs: made.out[:-1])),
     ("another dtype", "written", CASE, having(out=lambda made, inputs: made.out.astype(np.float64))),
     ("memory beside a buffer", "guards", CASE, having(guards_ok=lambda made, inputs: False)),
@@ -183,7 +181,7 @@ def _baseline() -> str:
 
 
 def _baseline_nan() -> str:
-    return said(_run(CASE, None, put((0, 0, 0), np.nan)), "baseline bound")
+    return said(_run(CASE, None, edited(put((0, 0, 0), np.nan))), "baseline bound")
 
 
 def _tiers() -> str:

@@ -14,6 +14,8 @@ from strata.kernels.pool import Pool
 from validation.core import negative_probes, verdict
 from validation.core.arrays import frozen
 from validation.core.control import Control
+from validation.core.launches import witnessed
+from validation.core.negative_probes import bit_battery
 from validation.core.stub_executor import BLOCK, DIGEST, ENTRY, StubCard, StubExecutor
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import gates as judge
@@ -240,11 +242,11 @@ def probing() -> Iterator[Control]:
         ", ".join(PROBES),
     )
     bits = np.ones((2, 3), np.float16)
-    yield Control("battery/bits", lambda: judge.bit_battery(bits).verdict.value, "EXACT")
+    yield Control("battery/bits", lambda: bit_battery(bits).verdict.value, "EXACT")
 
 
 def _witnessed(executor: Executor, seen: Sequence[Witness], blocks: int | None, images: Mapping[str, str]) -> str:
-    return judge.witnessed(executor, seen, blocks, images).verdict.value
+    return witnessed(executor, seen, blocks, images).verdict.value
 
 
 def witnessing() -> Iterator[Control]:

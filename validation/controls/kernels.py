@@ -13,21 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.base import POISON_OUTPUT, Executor, LaunchError, StrataError
+from strata.executors.base import Executor, LaunchError, StrataError
 from strata.kernels.paths import PATHS, Path
+from validation.controls.edits import Edit, flip_last_bit, poison, put
 from validation.core.arrays import frozen
 from validation.core.control import Control
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.stub_executor import StubCard, StubExecutor
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import pools, stub_kernels
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation, Outcome
+from validation.operations.attention.operation import under_test
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
-from validation.operations.attention.run import Memo
 from validation.operations.attention.sampling import EVERY_QUERY
 from validation.operations.attention.stub_kernels import Attended, StubOutcome
+from validation.operations.kv_pack.case import Case
 from validation.run import runner
 
 PATH = PATHS["prompt_attention/q4_0/sm80"]
@@ -86,7 +88,7 @@ def _beyond(share: float) -> np.ndarray:
     return out
 
 
-def _edited(edit: Callable[[np.ndarray], object]) -> Operation:
+def _edited(edit: Edit) -> Operation:
     """A kernel whose output is edited in place."""
 
     def fault(out: np.ndarray, inputs: Inputs) -> np.ndarray:
@@ -113,21 +115,7 @@ def _unlaunched(make: Callable[[Inputs], np.ndarray]) -> Operation:
     return replace(kernel(), run=lambda executor, path, inputs: StubOutcome(make(inputs), []))
 
 
-def _set(index: Any, value: Any) -> Callable[[np.ndarray], object]:
-    def edit(out: np.ndarray) -> None:
-        out[index] = value(out[index]) if callable(value) else value
-
-    return edit
-
-
-def _poison(index: Any) -> Callable[[np.ndarray], object]:
-    def edit(out: np.ndarray) -> None:
-        out.view(np.uint32)[index] = POISON_OUTPUT
-
-    return edit
-
-
-def _once(edit: Callable[[np.ndarray], object]) -> Operation:
+def _once(edit: Edit) -> Operation:
     """A kernel whose second run is edited."""
     runs: list[int] = []
 
@@ -138,10 +126,6 @@ def _once(edit: Callable[[np.ndarray], object]) -> Operation:
         return out
 
     return kernel(fault)
-
-
-def _flip_bit(out: np.ndarray) -> None:
-    out.view(np.uint32)[-1, -1, -1] ^= 1
 
 
 def _permute(out: np.ndarray) -> None:
@@ -175,7 +159,7 @@ def _off_prediction(operation: str) -> dict[str, Operation]:
     def launch(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
         outcome = plain.run(executor, path, inputs)
         if executor.name == "cuda":
-            _flip_bit(outcome.out)
+            flip_last_bit(outcome.out)
         return outcome
 
     return {operation: replace(plain, run=launch)}
@@ -212,7 +196,7 @@ def _nothing(out: np.ndarray) -> None:
 
 def _timing(edited: str) -> dict[str, Operation]:
     return {
-        name: _timed(order, _flip_bit if name == edited else _nothing)
+        name: _timed(order, flip_last_bit if name == edited else _nothing)
         for name, order in (("prompt_attention", 1), ("decode_attention", -1))
     }
 
@@ -222,20 +206,20 @@ _PREDICTED = partial(Settings, predict="all", predictor=lambda rule: LANES)
 _CARD = StubCard()
 
 NEGATIVE: tuple[Negative, ...] = (
-    _new("writes nothing", lambda: _edited(_poison(...)), "written", *_NUMBERS),
-    _new("leaves the last element", lambda: _edited(_poison((-1, -1, -1))), "written", "bound"),
+    _new("writes nothing", lambda: _edited(poison(...)), "written", *_NUMBERS),
+    _new("leaves the last element", lambda: _edited(poison()), "written", "bound"),
     _new("launches nothing", lambda: _unlaunched(attention), "witness"),
     _new("copies the expected buffer", lambda: _unlaunched(lambda i: _answer()[0].astype(np.float32)), "witness"),
-    _new("zeros", lambda: _edited(_set(..., 0)), *_NUMBERS),
-    _new("a constant", lambda: _edited(_set(..., 0.5)), *_NUMBERS),
-    _new("NaN everywhere", lambda: _edited(_set(..., np.nan)), *_NUMBERS),
-    _new("one NaN", lambda: _edited(_set((-1, -1, -1), np.nan)), *_NUMBERS),
-    _new("one infinity", lambda: _edited(_set((0, 0, 0), np.inf)), *_NUMBERS),
+    _new("zeros", lambda: _edited(put(..., 0)), *_NUMBERS),
+    _new("a constant", lambda: _edited(put(..., 0.5)), *_NUMBERS),
+    _new("NaN everywhere", lambda: _edited(put(..., np.nan)), *_NUMBERS),
+    _new("one NaN", lambda: _edited(put((-1, -1, -1), np.nan)), *_NUMBERS),
+    _new("one infinity", lambda: _edited(put((0, 0, 0), np.inf)), *_NUMBERS),
     _new("the answer of another seed", lambda: _gives(lambda: attention(_inputs(OTHER))), *_NUMBERS),
-    _new("one stale row", lambda: _edited(lambda out: _set(-1, out[0].copy())(out)), *_NUMBERS),
+    _new("one stale row", lambda: _edited(lambda out: put(-1, out[0].copy())(out)), *_NUMBERS),
     _new("permuted heads", lambda: _edited(_permute), *_NUMBERS),
-    _new("one flipped head", lambda: _edited(_set(np.s_[:, -1], np.negative)), *_NUMBERS),
-    _new("scaled by 1 + 2^-12", lambda: _edited(_set(..., lambda out: out * np.float32(1 + 2.0**-12))), *_NUMBERS),
+    _new("one flipped head", lambda: _edited(put(np.s_[:, -1], np.negative)), *_NUMBERS),
+    _new("scaled by 1 + 2^-12", lambda: _edited(put(..., lambda out: out * np.float32(1 + 2.0**-12))), *_NUMBERS),
     _new("last element beyond its bound", lambda: _gives(lambda: _beyond(1.0)), "bound"),
     _new("wrong shape", lambda: kernel(lambda out, inputs: out[:2]), "shape"),
     _new("wrong shape that broadcasts", lambda: kernel(lambda out, inputs: out[:1]), "shape"),
@@ -247,20 +231,20 @@ NEGATIVE: tuple[Negative, ...] = (
     _new("another executor", lambda: kernel(executor="cuda"), "witness"),
     _new("fewer blocks than its grid", lambda: kernel(blocks_run=1), "witness"),
     _new("a smaller grid", lambda: kernel(grid=(1, 1, 1), blocks_run=1), "witness"),
-    _new("another bit in the second run", lambda: _once(_flip_bit), "repeat"),
-    _new("NaN in the second run", lambda: _once(_set((0, 0, 0), np.nan)), "repeat"),
+    _new("another bit in the second run", lambda: _once(flip_last_bit), "repeat"),
+    _new("NaN in the second run", lambda: _once(put((0, 0, 0), np.nan)), "repeat"),
     _new("overwritten guard", lambda: kernel(guards_ok=False), "guards"),
     _new("raises", lambda: _raises(StrataError("control")), "run", verdict="NOT_RUN"),
     _new("faults", lambda: _raises(LaunchError("control")), "run", verdict="NOT_RUN"),
-    _old("baseline with a flipped head", lambda: _edited(_set(np.s_[:, 0], np.negative)), "baseline bound"),
-    _old("baseline of zeros", lambda: _edited(_set(..., 0)), "baseline bound", "agreement"),
-    _old("baseline with a NaN", lambda: _edited(_set((-1, -1, -1), np.nan)), "baseline bound"),
+    _old("baseline with a flipped head", lambda: _edited(put(np.s_[:, 0], np.negative)), "baseline bound"),
+    _old("baseline of zeros", lambda: _edited(put(..., 0)), "baseline bound", "agreement"),
+    _old("baseline with a NaN", lambda: _edited(put((-1, -1, -1), np.nan)), "baseline bound"),
     _old("baseline of another image", lambda: kernel(order=-1, image="f" * 64), "baseline witness"),
     _old("baseline with an overwritten guard", lambda: kernel(order=-1, guards_ok=False), "baseline guards"),
     _old("baseline raises", lambda: _raises(StrataError("control")), "run", verdict="NOT_RUN"),
     Negative(
         "path and baseline share a fault",
-        lambda: dict.fromkeys(("prompt_attention", "decode_attention"), _edited(_set(np.s_[:, 0], np.negative))),
+        lambda: dict.fromkeys(("prompt_attention", "decode_attention"), _edited(put(np.s_[:, 0], np.negative))),
         ("bound", "baseline bound"),
     ),
     Negative(
@@ -305,7 +289,7 @@ NEGATIVE: tuple[Negative, ...] = (
 def _run(memo: Memo, executor: Executor, settings: Settings, kernels: dict[str, Operation]) -> dict[str, Any]:
     """The runner's result. Inputs, reference and bounds are CASE's each time; the baseline is run anew."""
     memo.forget("old")
-    return runner.run_case(CASE, PATH, executor, settings, memo, _healthy() | kernels)
+    return runner.run_case(CASE, PATH, executor, settings, memo, under_test(_healthy() | kernels))
 
 
 def _refusal(memo: Memo, negative: Negative) -> str:
@@ -325,7 +309,7 @@ def negative() -> Iterator[Control]:
 
 def _sampled(memo: Memo) -> str:
     """What predicting some queries of a case makes of it: a sample is no proof of every bit."""
-    result = runner.run_case(MANY, PATH, _CARD, replace(_PREDICTED(), predict="sample"), memo, _healthy())
+    result = runner.run_case(MANY, PATH, _CARD, replace(_PREDICTED(), predict="sample"), memo, under_test(_healthy()))
     whole = {check["figures"]["all_bits"] for check in result["checks"] if check["name"] == "prediction"}
     return f"{result['verdict']}, {'all' if whole == {True} else 'some'} bits"
 
@@ -342,7 +326,7 @@ def _shared() -> str:
 
 def run_figures(case: Case, path: Path, memo: Memo) -> list[Any]:
     """Everything a case came to but its times."""
-    result = runner.run_case(case, path, LANES, Settings(), memo, _healthy())
+    result = runner.run_case(case, path, LANES, Settings(), memo, under_test(_healthy()))
     return [result["verdict"], result["checks"], result["figures"]]
 
 

@@ -20,17 +20,18 @@ from validation.core.control import Control
 from validation.core.stub_executor import StubExecutor
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import pools
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
 from validation.operations.combine import bound as combine_bounds
+from validation.operations.combine.inputs import sums
 from validation.operations.experts import bound as expert_bounds
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.kv_pack import bound as pack_bounds
+from validation.operations.kv_pack.case import Case
 from validation.operations.router import bound as router_bounds
-from validation.operations.router import inputs as around
 from validation.operations.router import reference as router_reference
+from validation.operations.router.inputs import logits
 
 LOCAL = "of its own, neighbours in"
 #: Neighbours become so many times as large.
@@ -107,23 +108,23 @@ def _rotation() -> str:
 
 def _router() -> str:
     """Another token's logits lie further apart."""
-    logits = around.logits(ExpertCase("router_bell", 5, 4, 40, 5, 256, 64))
-    other = logits.copy()
+    x = logits(ExpertCase("router_bell", 5, 4, 40, 5, 256, 64))
+    other = x.copy()
     other[0] *= np.float32(4)
-    bounds = [router_bounds.weights(router_reference.route(one, 5), 40) for one in (logits, other)]
+    bounds = [router_bounds.weights(router_reference.route(one, 5), 40) for one in (x, other)]
     return _raised(bounds[0], bounds[1], np.s_[1:,], np.s_[:1,])
 
 
 def _rank() -> str:
     """A weight's share of its own bound falls with the weight: of the largest and the smallest of a token."""
-    routed = router_reference.route(around.logits(ExpertCase("router_bell", 5, 4, 40, 5, 256, 64)), 5)
+    routed = router_reference.route(logits(ExpertCase("router_bell", 5, 4, 40, 5, 256, 64)), 5)
     bounds = router_bounds.weights(routed, 40)
     return LOCAL if (np.diff(bounds, axis=1) < 0)[np.diff(routed.weights, axis=1) < 0].all() else "ranks share one"
 
 
 def _combine(axis: int) -> str:
     """Rows of one token, or one column of all, are larger."""
-    data = around.sums(ExpertCase("combine_decades", 5, 4, 8, 3, 256, 64))
+    data = sums(ExpertCase("combine_decades", 5, 4, 8, 3, 256, 64))
     rows = data.rows.copy()
     at: Any = np.s_[:1,] if axis == 0 else np.s_[..., :1]
     rows[at] *= _LARGER

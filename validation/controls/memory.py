@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import StrataError
-from strata.memory import cache_size, carve, chunks, pieces, prompt_plan, tail
-from strata.memory.geometry import ExpertGeometry
-from strata.memory.slots import SLOT_ALIGN, Slots, sized_slots
+from strata.memory.arena import pieces
+from strata.memory.cache import cache_size
+from strata.memory.cache.geometry import ExpertGeometry
+from strata.memory.cache.slots import SLOT_ALIGN, Slots, sized_slots
+from strata.memory.loan import chunks, prompt_plan, tail, workspace_layout
 from validation.core.control import Control
 
 #: What a control answers when no case differs.
@@ -69,9 +71,20 @@ def _too_small() -> Iterator[tuple[str, Any, Any]]:
         yield f"{mib} MiB", got, f"segment of {mib} MiB: expected at least 64"
 
 
-def _rounded(function: Callable[[int, int], int]) -> Iterator[tuple[str, Any, Any]]:
+def _rounded() -> Iterator[tuple[str, Any, Any]]:
     for n, unit in product(range(50), (1, 2, 3, 7, 8)):
-        yield f"{n} of {unit}", function(n, unit), multiple(n, unit)
+        yield f"{n} of {unit}", pieces.round_up(n, unit), multiple(n, unit)
+
+
+def _blocks() -> Iterator[tuple[str, Any, Any]]:
+    """A block is counted with a whole alignment of padding, and begins at the next aligned address."""
+    align = workspace_layout.ALIGN
+    for nbytes, base in product((0, 1, align - 1, align, align + 1, 700), (align, align + 1, 300, 2 * align - 1)):
+        counted, placed = workspace_layout.Walk(), workspace_layout.Walk(base)
+        for place in (counted, placed):
+            place.block("block", 1, nbytes)
+        yield f"{nbytes} counted", counted.used, multiple(nbytes + align, align)
+        yield f"{nbytes} at {base}", placed.blocks[0].address, multiple(base, align)
 
 
 def _cut() -> Iterator[tuple[str, Any, Any]]:
@@ -140,21 +153,23 @@ class _Shape:
 
 
 def _fits() -> Iterator[tuple[str, Any, Any]]:
-    """A workspace that was counted can be carved from any address, and never ends behind its region."""
+    """A workspace that was counted can be laid out from any address, and never ends behind its region."""
     for chunk, ring, base in product((1, 3, 256), (0, 2), (256, 257, 300, 511)):
-        needed = carve.bytes_needed(chunk, ring, _Shape())
-        place = carve.walk(carve.Walk(base), _Shape(), chunk, ring)
+        needed = workspace_layout.bytes_needed(chunk, ring, _Shape())
+        place = workspace_layout.walk(workspace_layout.Walk(base), _Shape(), chunk, ring)
         yield f"{chunk}/{ring} at {base}", place.used + _Shape.slack <= needed, True
         yield (
             f"blocks of {chunk}/{ring}",
-            [block.address % carve.ALIGN for block in place.blocks if block.nbytes],
+            [block.address % workspace_layout.ALIGN for block in place.blocks if block.nbytes],
             [0 for block in place.blocks if block.nbytes],
         )
 
 
 def _planned() -> Iterator[tuple[str, Any, Any]]:
     """The largest chunk that fits, then the largest ring."""
-    sizes = {(n, ring): carve.bytes_needed(n * 256, ring, _Shape()) for n in range(1, 5) for ring in range(9)}
+    sizes = {
+        (n, ring): workspace_layout.bytes_needed(n * 256, ring, _Shape()) for n in range(1, 5) for ring in range(9)
+    }
     for edge in sizes.values():
         for lendable in (edge - 1, edge, edge + 1):
             made = prompt_plan.prompt_plan(lendable, _Shape(), most_chunk=1024, least_ring=1, most_ring=8)
@@ -199,8 +214,8 @@ def arithmetic() -> Iterator[Control]:
     for name, cases in (
         ("bytes of a segment", _segments),
         ("segments that are too small", _too_small),
-        ("pieces rounded up", partial(_rounded, pieces.round_up)),
-        ("blocks rounded up", partial(_rounded, carve.roundup)),
+        ("pieces rounded up", _rounded),
+        ("blocks rounded up", _blocks),
         ("pieces of a range", _cut),
         ("last pieces", _tails),
         ("slots wholly within", _within),

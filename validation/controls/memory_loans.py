@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import count, product
 
-from strata.memory import plan_ways
-from strata.memory.cache_size import CacheSize
-from strata.memory.chunks import KEEP_SLOTS
-from strata.memory.pieces import MIB
-from strata.memory.plan_asked import GRANULARITY, Asked
-from strata.memory.shapes import ModelShape
+from strata.memory.arena.pieces import MiB
+from strata.memory.cache.cache_size import KEEP_SLOTS, CacheSize
+from strata.memory.plan import ways
+from strata.memory.plan.plan_request import GRANULARITY, PlanRequest
+from strata.memory.plan.shapes import ModelShape
 from validation.controls.memory import AGREES
 from validation.core.control import Control
 from validation.memory.world import GRANULARITY as GRANULE
@@ -49,8 +48,8 @@ def _loans() -> str:
         given = [size for k, size in enumerate(sizes) if sum(sizes[:k]) >= mapped]
         rows += [
             (f"{name}: whole pieces", sum(sizes) - mapped, sum(given)),
-            (f"{name}: enough and no more", sum(given) >= MIB > sum(given[1:]), True),
-            (f"{name}: the answer", lent.mib, sum(given) // MIB),
+            (f"{name}: enough and no more", sum(given) >= MiB > sum(given[1:]), True),
+            (f"{name}: the answer", lent.mib, sum(given) // MiB),
             (f"{name}: slots that stay", sorted(world.residents().values()), _below(off, mapped)),
         ]
         world.close()
@@ -62,17 +61,17 @@ def _planned_loans() -> str:
     rows: list[tuple[str, object, object]] = []
     keep = KEEP_SLOTS
     for slots, segment in product((keep, keep + 1, keep + 40, keep + 333), (64, 65)):
-        asked = Asked(shape=_MODEL, segment_mib=segment)
-        blob, nbytes = asked.shape.max_blob, {"V": 3 * MIB, "X": 5 * MIB + 1, "D": MIB, "H": 7 * MIB + 3}
-        cache, piece = CacheSize(slots, 256, False), _least(GRANULARITY // MIB, segment) * MIB
+        request = PlanRequest(shape=_MODEL, segment_mib=segment)
+        blob, nbytes = request.shape.max_blob, {"V": 3 * MiB, "X": 5 * MiB + 1, "D": MiB, "H": 7 * MiB + 3}
+        cache, piece = CacheSize(slots, 256, False), _least(GRANULARITY // MiB, segment) * MiB
         cached = slots * blob
         whole = next(n for n in count() if (n + 1) * piece > cached + sum(nbytes.values())) * piece
         if cached >= piece >= blob:
-            rows.append((f"loan of {slots} by {segment}", plan_ways.loan(asked, cache, nbytes).lendable, whole))
+            rows.append((f"loan of {slots} by {segment}", ways.loan(request, cache, nbytes).lendable, whole))
         begins = range(0, cached, piece)
         behind = sum(min(piece, _least(GRANULARITY, cached - begin)) for begin in begins if begin >= keep * blob)
         lent = behind + _least(GRANULARITY, nbytes["H"])
-        rows.append((f"alias of {slots} by {segment}", plan_ways.alias(asked, cache, nbytes).lendable, lent))
+        rows.append((f"alias of {slots} by {segment}", ways.alias(request, cache, nbytes).lendable, lent))
     return _first_wrong(rows)
 
 

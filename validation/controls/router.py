@@ -8,28 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.base import Executor
+from strata.executors.base import Executor, Kernel
 from strata.kernels.combine import Combined
 from strata.kernels.paths import PATHS
 from strata.kernels.router import Routing
 from validation.controls.expert_changes import LANES
-from validation.controls.experts import PATH, said
+from validation.controls.experts import said
 from validation.core.control import Control
+from validation.core.findings import Findings
+from validation.core.memo import Memo
+from validation.core.operation import Trial
 from validation.core.settings import Settings
-from validation.core.stub_executor import witness
+from validation.core.stub_executor import BLOCK, ENTRY, witness
 from validation.operations.combine import reference as combine_reference
-from validation.operations.experts import stub_kernels
+from validation.operations.combine.operation import Combine
 from validation.operations.experts.case import ExpertCase
 from validation.operations.router import reference as router_reference
-from validation.operations.router import run as around_case
-from validation.operations.router.run import Around
+from validation.operations.router.operation import Router
 
 #: Changes the ids and weights of the router, or the output of combining.
 Spoiled = Callable[[Any], Any]
 
 
-def stand_ins(spoil: Spoiled | None = None) -> Around:
-    """The models in the place of both kernels, their results changed by `spoil`."""
+def routing(spoil: Spoiled | None = None) -> Router:
+    """The model in the place of the router, its result changed by `spoil`."""
 
     def route(executor: Executor, logits: np.ndarray, ranks: int) -> Routing:
         due = router_reference.route(logits, ranks)
@@ -39,19 +41,34 @@ def stand_ins(spoil: Spoiled | None = None) -> Around:
         )
         return made if spoil is None else spoil(made)
 
+    return Router(route, _kernel)
+
+
+def combining(spoil: Spoiled | None = None) -> Combine:
+    """The model in the place of combining, its result changed by `spoil`."""
+
     def combine(executor: Executor, *parts: Any) -> Combined:
         with np.errstate(invalid="ignore", over="ignore"):
             out = combine_reference.combine_bits(*parts)
         made = Combined(out, int((~np.isfinite(out)).sum()), [witness(LANES, (1, 1, 1))], True)
         return made if spoil is None else spoil(made)
 
-    return Around(route, combine, lambda name: list(stub_kernels.kernel().kernels(PATH, None, None)))
+    return Combine(combine, _kernel)
 
 
-def _around(recipe: str, operation: str, spoil: Spoiled | None, check: str) -> str:
-    case = ExpertCase(recipe, 5, 6, 40, 5, 256, 64)
-    path = PATHS[f"{operation}/fp32/simt"]
-    return said(around_case.run(case, path, LANES, Settings(), stand_ins(spoil)), check)
+def _kernel() -> Kernel:
+    return Kernel(ENTRY, ENTRY, BLOCK)
+
+
+def judged(operation: Router | Combine, recipe: str) -> Findings:
+    """A small case of a recipe on stand-ins."""
+    case, path = ExpertCase(recipe, 5, 6, 40, 5, 256, 64), PATHS[f"{operation.name}/fp32/simt"]
+    return operation.judge(Trial(operation, case, path, LANES, Settings(), Memo()))
+
+
+def _said(recipe: str, operation: str, spoil: Spoiled | None, check: str) -> str:
+    made = routing(spoil) if operation == "router" else combining(spoil)
+    return said(judged(made, recipe), check)
 
 
 def _bit(x: np.ndarray) -> np.ndarray:
@@ -93,10 +110,10 @@ ROWS: tuple[tuple[str, str, str, str, Spoiled], ...] = (
 def negative() -> Iterator[Control]:
     """Faults of the router and of combining."""
     for name, operation, recipe, check, spoil in ROWS:
-        yield Control(f"{operation}/{name}", partial(_around, recipe, operation, spoil, check), f"EXCEEDS by {check}")
+        yield Control(f"{operation}/{name}", partial(_said, recipe, operation, spoil, check), f"EXCEEDS by {check}")
 
 
 def positive() -> Iterator[Control]:
     """The models themselves pass."""
     for recipe, operation in (("router_ties", "router"), ("combine_cancelling", "combine")):
-        yield Control(f"{operation}/healthy", partial(_around, recipe, operation, None, ""), "EXACT: nothing")
+        yield Control(f"{operation}/healthy", partial(_said, recipe, operation, None, ""), "EXACT: nothing")

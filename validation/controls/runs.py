@@ -15,8 +15,9 @@ from validation.core.stub_executor import StubExecutor
 from validation.ledger.ledger import Drift
 from validation.ledger.review import Review
 from validation.ledger.whole_run import WholeRun
-from validation.operations.attention.case import Case
+from validation.operations.attention.operation import under_test
 from validation.operations.attention.stub_kernels import healthy, kernel
+from validation.operations.kv_pack.case import Case
 from validation.run import runner
 from validation.run.plan_request import plan_entries
 from validation.run.runner import Job, Station
@@ -118,7 +119,9 @@ def _after() -> dict[str, Any]:
 
 def _case(operations: Any = None, settings: Settings | None = None) -> dict[str, Any]:
     """The result of a small case on stand-ins."""
-    return runner.run_case(_CASE, _PATH, StubExecutor(), settings or Settings(), operations=operations or healthy())
+    return runner.run_case(
+        _CASE, _PATH, StubExecutor(), settings or Settings(), operations=under_test(operations or healthy())
+    )
 
 
 def _crash(crashing: Callable[[], dict[str, Any]]) -> str:
@@ -153,6 +156,6 @@ def _jobs() -> str:
             ended.append(job)
 
     jobs = [Job(replace(_CASE, seed=seed), _PATH) for seed in (1, 2, 3)]
-    results = runner.run_jobs(jobs, station, Settings(), finished, operations=healthy())
+    results = runner.run_jobs(jobs, station, Settings(), finished, operations=under_test(healthy()))
     own = sum(result["case"] == job.case.text() for job, result in zip(jobs, results, strict=True))
     return f"{len(stations)} run, {len(ended)} ended with their own result, {own} results"

@@ -9,8 +9,7 @@ from strata.kernels import kv_pack as kernels
 from strata.kernels.kv_pack import Packed
 from strata.kernels.pool import MODE_FORMATS, Pool
 from validation.core.stub_executor import witness
-from validation.operations.attention import planes
-from validation.operations.kv_pack import reference
+from validation.operations.kv_pack import planes, reference
 from validation.operations.kv_pack.run import ROTATED, Packing
 
 

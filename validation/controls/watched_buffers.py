@@ -15,20 +15,24 @@ import numpy as np
 
 from strata.executors.base import Argument, Buffer, Executor, Kernel, Witness
 from strata.kernels import kv_pack
-from strata.kernels.paths import EXPERTS, PATHS, Path
+from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import HEAD_DIM
+from strata.kernels.registry import taking
 from validation.core.control import Control
+from validation.core.memo import Memo
+from validation.core.operation import Trial
+from validation.core.row_operation import RowOperation
+from validation.core.settings import Settings
 from validation.core.stub_executor import StubExecutor
 from validation.core.watched import Watched
+from validation.operations import registry
 from validation.operations.attention import pools
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.kernels import OPERATIONS
 from validation.operations.kv_pack import run as pack_case
-from validation.operations.router import inputs as around
-from validation.operations.router import run as around_case
+from validation.operations.kv_pack.case import Case
 
 
 class Ledger(StubExecutor):
@@ -82,14 +86,13 @@ def _experts(executor: Executor, path: Path) -> None:
     _timed(operation.prepare, executor, path, inputs)
 
 
-def _router(executor: Executor, path: Path) -> None:
-    logits = around.logits(ExpertCase("router_bell", 5, 2, 8, 3, 256, 64))
-    around_case.Around().route(executor, logits, 3)
-
-
-def _combine(executor: Executor, path: Path) -> None:
-    data = around.sums(ExpertCase("combine_decades", 5, 2, 8, 3, 256, 64))
-    around_case.Around().combine(executor, data.rows, data.weights, data.shared, data.gate)
+def _rows(executor: Executor, path: Path) -> None:
+    """The router and combining: their case on the real host code."""
+    operation = registry.of(path)
+    assert isinstance(operation, RowOperation)
+    recipe = {"router": "router_bell", "combine": "combine_decades"}[path.operation]
+    trial = Trial(operation, ExpertCase(recipe, 5, 2, 8, 3, 256, 64), path, executor, Settings(), Memo())
+    operation.run(executor, path, operation.inputs(trial))
 
 
 _CASE = Case("signed_decades", 5, 41, 1, 4, n_head_kv=2, group=4)
@@ -101,8 +104,8 @@ _HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
     "expert_fused": _experts,
     "expert_mmq": _experts,
     "expert_decode": _experts,
-    "router": _router,
-    "combine": _combine,
+    "router": _rows,
+    "combine": _rows,
 }
 _OLDER = ("codes of h", "codes of x", "gate and up", "h", "h lost", "output lost", "rows", "x lost")
 _PACKED = ("k pool", "lost", "out", "v pool")
@@ -145,6 +148,6 @@ def _unmissed(path: Path) -> str:
 def watching() -> Iterator[Control]:
     """The host code of every operation, in every mode that it tells from others: all its inputs are watched."""
     for path in PATHS.values():
-        if path.operation not in EXPERTS or path.mode in _EXPERT_MODES:
+        if path.operation not in taking("experts") or path.mode in _EXPERT_MODES:
             due = WRITTEN.get(path.operation) or WRITTEN[f"{path.operation}/{path.mode}"]
             yield Control(f"watched/{path.name}", partial(_unmissed, path), ", ".join(sorted(due)))

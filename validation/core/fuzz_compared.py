@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from strata.executors.base import Executor
+from strata.kernels.paths import Path
 
 
 @dataclass(frozen=True)
@@ -23,3 +28,19 @@ class Compared:
     @property
     def sound(self) -> bool:
         return not self.differing and self.guards and not self.said
+
+
+@dataclass(frozen=True, eq=False)
+class FuzzKind:
+    """What is fuzzed in the same way; operations with one and the same kind share its configurations.
+
+    Parameters
+    ----------
+    configuration
+        Of a seed, an index, modes, and whether it is run in the checked build.
+    compare
+        An executor, the seed, the configuration and a path of its mode to what it came to.
+    """
+
+    configuration: Callable[[int, int, Sequence[str], bool], Any]
+    compare: Callable[[Executor, int, Any, Path], Compared]

@@ -1,6 +1,6 @@
 """What a candidate is handed: copies of what an expectation is made from, compared byte for byte after its run.
 
-The seams through which kernels are called (`operations.Operation`, `experts.operation.ExpertOperation`,
+The seams through which kernels are called (`operations.Operation`, `experts.under_test.ExpertOperation`,
 `pack_case.Packing`, `around_case.Around`) put every run through `handed`, so that no caller can leave it out:
 
 - arrays among the arguments are copies. One that is no longer equal to its original after the run is an error;

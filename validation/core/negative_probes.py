@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from validation.core.verdict import Check, Verdict
+from validation.core.verdict import Check, Verdict, holds, identical
 
 #: Whether a candidate (float32, the shape of the reference) is accepted.
 Judge = Callable[[np.ndarray], bool]
@@ -77,3 +77,11 @@ def self_check(reference: np.ndarray, bound: np.ndarray | float, judge: Judge) -
             return Check("self", Verdict.VOID, f"this case cannot tell right from wrong: {name}", {"blind": name})
         figures["same as the right answer"].append(name)
     return Check("self", Verdict.EXACT, "", dict(figures))
+
+
+def bit_battery(expected: np.ndarray) -> Check:
+    """Whether the bit comparison refuses one flipped bit, where bits alone judge a case."""
+    wrong = np.ascontiguousarray(expected).copy()
+    wrong.view(np.uint8).reshape(-1)[-1] ^= 1
+    refused = not identical("bits", wrong, expected).verdict.passes
+    return holds("self", refused, "the bit comparison accepts a flipped bit")

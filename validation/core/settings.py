@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from strata.executors.base import Executor, Image, Witness
 from strata.kernels.paths import Path
-
-if TYPE_CHECKING:
-    from validation.operations.experts.case import AnyCase
+from validation.core.case import AnyCase
 
 #: How much of an output is predicted: nothing, the sampled queries, or all of it.
 PREDICT = ("none", "sample", "all")

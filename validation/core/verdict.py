@@ -189,17 +189,24 @@ def holds(name: str, condition: bool, reason: str, figures: dict[str, Any] | Non
     return Check(name, verdict, "" if condition else reason, figures or {})
 
 
-def written(name: str, out: np.ndarray, *, axes: tuple[str, ...] = ()) -> Check:
-    """EXACT when no element of a float32 output still holds a poison pattern. axes: names for the reason."""
-    if out.dtype != np.float32:
-        return Check(name, Verdict.EXCEEDS, f"dtype is {out.dtype}, expected float32")
+def written(name: str, out: np.ndarray, *, axes: tuple[str, ...] = (), dtype: Any = np.float32) -> Check:
+    """EXACT when an output of `dtype` holds no poison pattern any more. axes: names for the reason.
+
+    The pattern is a word of 32 bits: half of a larger element, and several smaller ones side by side, of which the
+    reason names the first. Words begin where the output does, and so do those that it was filled with.
+    """
+    if out.dtype != np.dtype(dtype):
+        return Check(name, Verdict.EXCEEDS, f"dtype is {out.dtype}, expected {np.dtype(dtype)}")
     if out.size == 0:
         return Check(name, Verdict.VOID, "there is no element to look at")
-    bits = np.ascontiguousarray(out).view(np.uint32)
-    stale = (bits == POISON_OUTPUT) | (bits == POISON_WORKSPACE)
+    octets = np.ascontiguousarray(out).view(np.uint8).reshape(-1)
+    words = octets[: octets.size // 4 * 4].view(np.uint32)
+    stale = (words == POISON_OUTPUT) | (words == POISON_WORKSPACE)
     if not stale.any():
         return Check(name, Verdict.EXACT)
-    index = tuple(int(i) for i in np.argwhere(stale)[0])
-    place = f"{_place(index, axes)} bits {int(bits[index]):08x}"
-    reason = f"{int(stale.sum())} of {out.size} elements were never written, the first at {place}"
+    size = out.dtype.itemsize
+    elements = np.unique(np.flatnonzero(stale)[:, None] * 4 // size + np.arange(max(4 // size, 1)))
+    index = tuple(int(i) for i in np.unravel_index(int(elements[0]), out.shape))
+    place = f"{_place(index, axes)} bits {int(words[stale][0]):08x}"
+    reason = f"{elements.size} of {out.size} elements were never written, the first at {place}"
     return Check(name, Verdict.EXCEEDS, reason)

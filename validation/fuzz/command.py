@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
 
 from rich.console import Console
 
@@ -20,37 +19,17 @@ from strata.arguments import file, whole, word
 from strata.executors import NAMES as EXECUTORS
 from strata.executors import open_executor
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
-from strata.kernels.paths import AROUND, EXPERTS, Path, select
+from strata.kernels.paths import Path, select
 from strata.unforeseen import unforeseen
-from validation.core.fuzz_compared import Compared
+from validation.core.fuzz_compared import Compared, FuzzKind
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
-from validation.operations.attention import fuzz as fuzz_attention
-from validation.operations.experts import fuzz as fuzz_experts
-from validation.operations.experts import fuzz_inputs as fuzz_expert_draws
-from validation.operations.router import fuzz as fuzz_around
+from validation.operations import registry
 from validation.run import owner, unfinished
 from validation.run.executor_options import refuse_idle
 from validation.run.run_file import RunFile
 
 PASSED, FAILED = 0, 1
 NAME = "fuzz.json"
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What is fuzzed in the same way. configuration: of a seed, an index, modes, and whether it is run in the checked
-    build; compare: an executor, the seed, the configuration and a path of its mode to what it came to."""
-
-    operations: Sequence[str]
-    configuration: Callable[[int, int, Sequence[str], bool], Any]
-    compare: Callable[[Executor, int, Any, Path], Compared]
-
-
-KINDS = (
-    Kind(fuzz_attention.OPERATIONS, fuzz_attention.configuration, fuzz_attention.compare),
-    Kind(EXPERTS, fuzz_expert_draws.configuration, fuzz_experts.compare),
-    Kind(AROUND, fuzz_around.configuration, fuzz_around.compare),
-)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -85,7 +64,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 def _run(
     options: argparse.Namespace,
-    kinds: Sequence[tuple[Kind, list[Path]]],
+    kinds: Sequence[tuple[FuzzKind, list[Path]]],
     executor: Executor,
     file: RunFile | None,
     console: Console,
@@ -130,21 +109,25 @@ def _differ(results: Sequence[Compared]) -> str:
     return f"{differing} of {outputs:,} outputs differ"
 
 
-def _kinds(pattern: str) -> list[tuple[Kind, list[Path]]]:
+def _kinds(pattern: str) -> list[tuple[FuzzKind, list[Path]]]:
     """The kinds that a pattern's paths have, with those paths. Raises StrataError where there is none."""
     try:
         paths = select(pattern)
     except ValueError as error:
         raise StrataError(str(error)) from error
-    found = [(kind, [path for path in paths if path.operation in kind.operations]) for kind in KINDS]
-    found = [(kind, own) for kind, own in found if own]
-    if not found:
-        known = ", ".join(name for kind in KINDS for name in kind.operations)
+    found: dict[FuzzKind, list[Path]] = {one.fuzz: [] for one in registry.found().values() if one.fuzz is not None}
+    for path in paths:
+        kind = registry.of(path).fuzz
+        if kind is not None:
+            found[kind].append(path)
+    chosen = [(kind, own) for kind, own in found.items() if own]
+    if not chosen:
+        known = ", ".join(one.name for one in registry.found().values() if one.fuzz is not None)
         raise StrataError(f"--paths {pattern}: {paths[0].operation} is not fuzzed, expected one of {known}")
-    return found
+    return chosen
 
 
-def _compare(kind: Kind, paths: Sequence[Path], executor: Executor, seed: int, index: int) -> Iterator[Compared]:
+def _compare(kind: FuzzKind, paths: Sequence[Path], executor: Executor, seed: int, index: int) -> Iterator[Compared]:
     """Configuration `index` of a kind on those of its paths that have its mode. A run that fails is a result."""
     what = kind.configuration(seed, index, tuple(dict.fromkeys(path.mode for path in paths)), executor.name == "lanes")
     for path in paths:

@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strata.formats import FORMATS
-from strata.memory.arena import open_arena
-from strata.memory.cache import ExpertCache
-from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.geometry import ExpertGeometry, blob_bytes
-from strata.memory.head import HeadAlias
-from strata.memory.lending import SPARE_BYTES, Lending
-from strata.memory.loan import TailLoan
-from strata.memory.opening import open_cache
-from strata.memory.output_head import Head
-from strata.memory.pattern import pattern, patterned
-from strata.memory.pieces import MIB
-from strata.memory.prompt_path import PromptPath
-from strata.memory.real import RealDriver
-from strata.memory.shapes import ModelShape
-from strata.memory.slots import sized_slots
-from strata.memory.source import total_bytes
+from strata.memory.arena.arena import open_arena
+from strata.memory.arena.pieces import MiB
+from strata.memory.cache.cache import ExpertCache
+from strata.memory.cache.geometry import ExpertGeometry, blob_bytes
+from strata.memory.cache.opening import open_cache
+from strata.memory.cache.pattern import pattern, patterned
+from strata.memory.cache.slots import sized_slots
+from strata.memory.cache.source import total_bytes
+from strata.memory.driver.fake import FakeCard, FakeDriver
+from strata.memory.driver.real import RealDriver
+from strata.memory.loan.head import HeadAlias
+from strata.memory.loan.lending import SPARE_BYTES, Lending
+from strata.memory.loan.output_head import Head
+from strata.memory.loan.prompt_path import PromptPath
+from strata.memory.loan.tail_loan import TailLoan
+from strata.memory.plan.shapes import ModelShape
 from validation.memory.borrower import Borrower, FakeBorrower, ProcessBorrower
 from validation.memory.prompt_world import KEEP, SmallShape
 from validation.memory.world import BLOBS, GRANULARITY, PIECE
@@ -53,7 +53,7 @@ class Sizes:
 def real_sizes() -> Sizes:
     """What a card is tried with: experts of 2,176,000 bytes and others, LEND 1,400 of 2,048 MiB, a head of 417 MiB."""
     blobs = tuple(blob_bytes(WIDTH, EXPERT_WIDTH, FORMATS[one], FORMATS[two]) for one, two in PAIRS)
-    return Sizes(blobs, 400, 2048 * MIB, 64 * MIB, 1400, 417 * MIB, 2000, ModelShape(), 128)
+    return Sizes(blobs, 400, 2048 * MiB, 64 * MiB, 1400, 417 * MiB, 2000, ModelShape(), 128)
 
 
 def small_sizes() -> Sizes:
@@ -106,14 +106,14 @@ def real_world() -> BenchWorld:
     return BenchWorld(
         real_sizes(),
         RealDriver(),
-        lambda nbytes: ProcessBorrower(mib=-(-nbytes // MIB)),
-        lambda nbytes: ProcessBorrower(leave=nbytes // MIB, slow=1.0),
+        lambda nbytes: ProcessBorrower(mib=-(-nbytes // MiB)),
+        lambda nbytes: ProcessBorrower(leave=nbytes // MiB, slow=1.0),
     )
 
 
 def fake_world() -> BenchWorld:
     """On a fake card."""
-    card = FakeCard(SPARE_BYTES + 32 * MIB)
+    card = FakeCard(SPARE_BYTES + 32 * MiB)
     driver = FakeDriver(card, GRANULARITY)
     return BenchWorld(
         small_sizes(),

@@ -24,8 +24,8 @@ from typing import Protocol
 from strata.arguments import seconds, whole
 from strata.command import command
 from strata.executors.base import StrataError
-from strata.memory.bindings import Bindings
-from strata.memory.fake import POISON, FakeCard, FakeDriver
+from strata.memory.driver.bindings import Bindings
+from strata.memory.driver.fake import POISON, FakeCard, FakeDriver
 
 MIB = 1 << 20
 _ROOT = Path(__file__).resolve().parents[2]

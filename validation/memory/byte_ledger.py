@@ -17,9 +17,9 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import strata
-from strata.memory.cache import ExpertCache
-from strata.memory.lending import Lending
-from strata.memory.residency import MISS
+from strata.memory.cache.cache import ExpertCache
+from strata.memory.cache.residency import MISS
+from strata.memory.loan.lending import Lending
 from validation.host import whole_file
 from validation.memory.borrower import Borrower
 from validation.memory.ledger_check import check

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import StrataError
-from strata.memory.errors import Refused
-from strata.memory.head import HeadPhase
-from strata.memory.pieces import MIB
-from strata.memory.verification import WrongBytes, verify
+from strata.memory.arena.pieces import MiB
+from strata.memory.cache.verification import WrongBytes, verify
+from strata.memory.driver.errors import Refused
+from strata.memory.loan.head import HeadPhase
 from validation.memory.bench_world import BenchWorld
-from validation.memory.meddling import Meddling
+from validation.memory.corrupting_driver import CorruptingDriver
 from validation.memory.victim import WHATS
 
 #: A reclaim with every byte verified may take so many times the plain copy of the same bytes: one copy to fill, one to
@@ -88,7 +88,7 @@ def graph_and_borrower(world: BenchWorld) -> Figures:
     expect(lent.mib >= world.sizes.lend, f"{lent.mib} MiB were lent, expected {world.sizes.lend}")
     given = driver.mem_info()[0] - free
     expect(given >> 20 == lent.mib, f"free memory rose by {given >> 20} MiB, LENT says {lent.mib}")
-    borrower = world.borrow(lent.mib * MIB)
+    borrower = world.borrow(lent.mib * MiB)
     borrower.leave()
     back = world.lending.reclaim()
     expect(back.experts == lent.experts, f"{back.experts} experts came back, expected {lent.experts}")
@@ -112,7 +112,7 @@ def timed_reclaims(world: BenchWorld, fake: bool) -> Figures:
         began = time.perf_counter()
         world.lending.lend(world.sizes.lend)
         lend.append(time.perf_counter() - began)
-        wanted = sum(cache.geometry.blob(row) for row, _ in world.lending.ledger)
+        wanted = sum(cache.geometry.blob(row) for row, _ in world.lending.book)
         began = time.perf_counter()
         world.lending.reclaim()
         reclaim.append(time.perf_counter() - began)
@@ -142,7 +142,7 @@ def timed_reclaims(world: BenchWorld, fake: bool) -> Figures:
 def refused_while_taken(world: BenchWorld) -> Figures:
     """RECLAIM is refused while another process has the memory, also while it is slow to leave, and succeeds then."""
     world.lending.lend(world.sizes.lend)
-    borrower: Any = world.borrow_all_but(64 * MIB)
+    borrower: Any = world.borrow_all_but(64 * MiB)
     refusals = 0
     try:
         for told in (False, True):
@@ -195,8 +195,8 @@ def phases(world: BenchWorld, fake: bool) -> Figures:
     alias = world.alias()
     head, driver, cache = alias.head, world.driver, world.cache
     address = head.address
-    graph = driver.capture([(address, min(head.content.size, MIB))])
-    expected = head.content[: min(head.content.size, MIB)]
+    graph = driver.capture([(address, min(head.content.size, MiB))])
+    expected = head.content[: min(head.content.size, MiB)]
     expect(np.array_equal(graph.launch(), expected), "a graph reads another head")
     free = driver.mem_info()[0]
     held = cache.arena.mapped_bytes + head.arena.mapped_bytes
@@ -289,14 +289,14 @@ def _all_verified(world: BenchWorld) -> int:
 
 def _victims(world: BenchWorld) -> list[tuple[int, int]]:
     world.lending.lend(world.sizes.lend)
-    return list(world.lending.ledger)
+    return list(world.lending.book)
 
 
 def _meddled(world: BenchWorld, **how: Any) -> WrongBytes:
     """RECLAIM through a driver that meddles; then the world is opened anew, because that was fatal."""
     cache = world.cache
     driver = cache.driver
-    cache.driver = Meddling(driver, **how)
+    cache.driver = CorruptingDriver(driver, **how)
     try:
         world.lending.reclaim()
     except WrongBytes as wrong:

@@ -28,19 +28,19 @@ import numpy as np
 
 from strata.arguments import whole
 from strata.command import command
-from strata.memory.arena import open_arena
-from strata.memory.carve import Workspace
-from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.graphs import BoundGraph, StaleGraph
-from strata.memory.head import Head, HeadAlias, HeadPhase
-from strata.memory.invariants import violations
-from strata.memory.loan import TailLoan
-from strata.memory.opening import open_cache
-from strata.memory.pattern import patterned
-from strata.memory.pieces import MIB
-from strata.memory.prompt_path import PromptPath
-from strata.memory.slots import uniform_slots
-from strata.memory.source import total_bytes
+from strata.memory.arena.arena import open_arena
+from strata.memory.arena.pieces import MiB
+from strata.memory.cache.invariants import violations
+from strata.memory.cache.opening import open_cache
+from strata.memory.cache.pattern import patterned
+from strata.memory.cache.slots import uniform_slots
+from strata.memory.cache.source import total_bytes
+from strata.memory.driver.fake import FakeCard, FakeDriver
+from strata.memory.driver.graphs import BoundGraph, StaleGraph
+from strata.memory.loan.head import Head, HeadAlias, HeadPhase
+from strata.memory.loan.prompt_path import PromptPath
+from strata.memory.loan.tail_loan import TailLoan
+from strata.memory.loan.workspace_layout import Workspace
 from validation.memory.loan_engine import REAL, SMALL, STATE, LoanEngine, Sizes, locked, profile
 
 #: What is written over a workspace.
@@ -145,11 +145,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
     if chosen.driver == "real":
-        from strata.memory.real import RealDriver
+        from strata.memory.driver.real import RealDriver
 
         report = run(RealDriver(), REAL, chosen.changes)
     else:
-        report = run(FakeDriver(FakeCard(512 * MIB), 64 << 10), SMALL, chosen.changes)
+        report = run(FakeDriver(FakeCard(512 * MiB), 64 << 10), SMALL, chosen.changes)
     medians = {name: 1000 * median(seconds) for name, seconds in report.times.items()}
     if chosen.json:
         print(json.dumps({"changes": chosen.changes, "problems": report.problems, "median_ms": medians}, indent=1))

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from strata.executors.base import StrataError
-from strata.memory.driver import STICKY, Code
-from strata.memory.errors import Fatal
-from strata.memory.fake_calls import MAKERS
-from strata.memory.fault_plan import Fail
+from strata.memory.driver.driver import STICKY, Code
+from strata.memory.driver.errors import Fatal
+from strata.memory.driver.fake_calls import MAKERS
+from strata.memory.driver.fault_plan import Fail
 from validation.memory.operations import DONE, FATAL, OPERATIONS, REFUSED, Operation
 from validation.memory.world import KINDS, World, missing
 

@@ -7,6 +7,7 @@ was wrong afterwards.
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -17,7 +18,7 @@ from rich.table import Table
 
 from strata.arguments import MOST_JOBS, whole
 from strata.executors.base import StrataError
-from strata.memory.driver import Code
+from strata.memory.driver.driver import Code
 from validation.host.workers import in_order, workers
 from validation.memory.exhaustive import CODES, Findings, examine
 from validation.memory.operations import DONE, FATAL, OPERATIONS, REFUSED
@@ -35,7 +36,9 @@ FEW = (Code.UNKNOWN, Code.ILLEGAL_ADDRESS)
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of `python -m validation memory faults`."""
-    command.add_argument("--operations", default="*", metavar="GLOB", help="which operations (default: all)")
+    command.add_argument(
+        "--operations", nargs="+", default=["*"], metavar="GLOB", help="which operations, one or more (default: all)"
+    )
     command.add_argument("--few-codes", action="store_true", help="two of the codes: a lost context, and another")
     command.add_argument(
         "--jobs", type=whole(1, MOST_JOBS), default=1, metavar="N", help="processes (default: %(default)s)"
@@ -48,11 +51,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
         (operation.name, kind)
         for operation in OPERATIONS
         for kind in KINDS
-        if fnmatchcase(operation.name, options.operations)
+        if _matches(operation.name, options.operations)
     ]
-    if not parts:
-        names = ", ".join(operation.name for operation in OPERATIONS)
-        raise StrataError(f"--operations {options.operations!r}: expected some of {names}, in these letters")
+    for glob in options.operations:
+        if not any(fnmatchcase(name, glob) for name, _ in parts):
+            names = ", ".join(operation.name for operation in OPERATIONS)
+            raise StrataError(f"--operations {glob!r}: expected some of {names}, in these letters")
     codes = FEW if options.few_codes else CODES
     total = Findings()
     table = Table(box=None, pad_edge=False)
@@ -68,7 +72,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         _show(table, total, console)
         finished = f"{table.row_count} of {len(parts)} rows are finished, {len(total.problems)} problems"
         left = list(dict.fromkeys(name for name, _ in parts[table.row_count :]))
-        rest = f"the rest, one after the other: --operations {', '.join(left)}" if left else ""
+        rest = f"the rest: --operations {shlex.join(left)}" if left else ""
         unfinished.say(console, error, finished, rest)
         if not isinstance(error, KeyboardInterrupt):
             raise
@@ -92,13 +96,17 @@ def _show(table: Table, total: Findings, console: Console) -> None:
         console.print(f"and {len(total.problems) - SHOWN} more")
 
 
-def _wrong_bytes(names: str, console: Console) -> int:
+def _matches(name: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _wrong_bytes(globs: Sequence[str], console: Console) -> int:
     """Copies with a wrong byte; how many of them something was wrong after."""
     tried = [
         wrong
         for operation in compared()
         for kind in KINDS
-        if fnmatchcase(operation.name, names)
+        if _matches(operation.name, globs)
         for wrong in wrong_bytes(operation, kind)
     ]
     silent = [wrong for wrong in tried if wrong.problems]

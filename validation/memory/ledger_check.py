@@ -15,11 +15,11 @@ import numpy as np
 
 import strata
 from strata.executors.base import StrataError
-from strata.memory.geometry import ExpertGeometry
-from strata.memory.pattern import pattern
-from strata.memory.pieces import MIB, cut, tail
-from strata.memory.residency import MISS
-from strata.memory.slots import ANY_LAYER, SLOT_ALIGN, Slots
+from strata.memory.arena.pieces import MiB, cut, tail
+from strata.memory.cache.geometry import ExpertGeometry
+from strata.memory.cache.pattern import pattern
+from strata.memory.cache.residency import MISS
+from strata.memory.cache.slots import ANY_LAYER, SLOT_ALIGN, Slots
 from validation.memory.ledger_form import digest, formed, sources
 from validation.record.canonical import name_of
 
@@ -54,7 +54,7 @@ def check(ledger: Any) -> list[str]:
         ("lent", "first"): first,
         ("lent", "mib"): mib,
         ("lent", "experts"): len(lent),
-        ("lent", "borrowed"): mib * MIB,
+        ("lent", "borrowed"): mib * MiB,
         ("reclaimed", "mib"): mib,
         ("reclaimed", "experts"): len(lent),
         ("reclaimed", "compared"): sum(geometry.blob(row) for row in lent if row < geometry.rows),
@@ -107,10 +107,10 @@ def _slots(entries: list[dict[str, Any]], geometry: ExpertGeometry) -> Slots:
 def _loan(ledger: Mapping[str, Any], slots: Slots) -> tuple[int, int]:
     """(first slot, MiB) of the loan that was asked for. Raises StrataError when LEND would have refused it."""
     arena, asked = ledger["arena"], ledger["lent"]["asked"]
-    last = tail(cut(slots.nbytes, arena["piece"], arena["granularity"]), asked * MIB)
+    last = tail(cut(slots.nbytes, arena["piece"], arena["granularity"]), asked * MiB)
     if last is None or slots.within(last.boundary) == 0:
         raise StrataError(f"{asked} MiB were asked for, expected less than the whole cache")
-    return slots.within(last.boundary), last.nbytes // MIB
+    return slots.within(last.boundary), last.nbytes // MiB
 
 
 def _slot(entry: Mapping[str, Any], lent: bool, geometry: ExpertGeometry) -> list[str]:

@@ -82,7 +82,7 @@ def digest(data: Any) -> str:
 
 def sources() -> dict[str, str]:
     """SHA-256 of the code that a ledger is about, by path below `strata`."""
-    files = [*sorted(_MEMORY.glob("*.py")), KERNELS / "compare_bytes.cu", KERNELS / "compare_bytes.py"]
+    files = [*sorted(_MEMORY.rglob("*.py")), KERNELS / "compare_bytes.cu", KERNELS / "compare_bytes.py"]
     return {file.relative_to(KERNELS.parent).as_posix(): digest(file.read_bytes()) for file in files}
 
 

@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import StrataError
-from strata.memory.device_resource import DeviceResource
-from strata.memory.geometry import ExpertGeometry
-from strata.memory.growth import Growth
-from strata.memory.loan import TailLoan
-from strata.memory.opening import open_cache
-from strata.memory.pattern import pattern, patterned
-from strata.memory.phases import Prompt, PromptLoan
-from strata.memory.pieces import MIB
-from strata.memory.prompt_path import PromptPath
-from strata.memory.request_state import RequestState, Sampling
-from strata.memory.resources import DEPENDENCIES, ResourceGraph
-from strata.memory.settings import LoanSettings
-from strata.memory.shapes import ModelShape
-from strata.memory.slots import uniform_slots
-from strata.memory.source import total_bytes
+from strata.memory.arena.device_resource import DeviceResource
+from strata.memory.arena.pieces import MiB
+from strata.memory.cache.cache_resize import TwoSizes
+from strata.memory.cache.geometry import ExpertGeometry
+from strata.memory.cache.opening import open_cache
+from strata.memory.cache.pattern import pattern, patterned
+from strata.memory.cache.slots import uniform_slots
+from strata.memory.cache.source import total_bytes
+from strata.memory.loan.loan_switches import LoanSwitches
+from strata.memory.loan.phases import Prompt, PromptLoan
+from strata.memory.loan.prompt_path import PromptPath
+from strata.memory.loan.request import RequestState, Sampling
+from strata.memory.loan.resources import DEPENDENCIES, ResourceGraph
+from strata.memory.loan.tail_loan import TailLoan
+from strata.memory.plan.shapes import ModelShape
 
 STATE = RequestState(Sampling(temperature=0.7, repeat_penalty=1.1), seed=5, draws=3, penalty_history=(1, 2, 3))
 
@@ -49,10 +49,10 @@ class Sizes:
 REAL = Sizes(
     ExpertGeometry.uniform(4, 160, ModelShape().max_blob),
     600,
-    64 * MIB,
+    64 * MiB,
     ModelShape().head_bytes,
     ModelShape().experts * ModelShape().mtp_blob,
-    40 * MIB,
+    40 * MiB,
     ModelShape(),
     3000,
 )
@@ -60,16 +60,16 @@ REAL = Sizes(
 BRISK = Sizes(
     ExpertGeometry.uniform(4, 64, ModelShape().max_blob),
     200,
-    64 * MIB,
-    65 * MIB,
-    65 * MIB,
-    8 * MIB,
+    64 * MiB,
+    65 * MiB,
+    65 * MiB,
+    8 * MiB,
     ModelShape(),
     1500,
 )
 _SMALL_SHAPE = ModelShape(experts=8, hidden=256, width=64, top_k=1, heads=1, kv_heads=1, selected=16, slack=4096)
 SMALL = Sizes(
-    ExpertGeometry(2, 60, (500_003, 450_001)), 100, 4 * MIB, 3_000_001, 2_000_003, 100_001, _SMALL_SHAPE, 3000
+    ExpertGeometry(2, 60, (500_003, 450_001)), 100, 4 * MiB, 3_000_001, 2_000_003, 100_001, _SMALL_SHAPE, 3000
 )
 
 
@@ -132,11 +132,11 @@ class LoanEngine:
         self.prompt = Prompt(sizes.tokens + 1, state=STATE)
         self.loan = PromptLoan(
             ResourceGraph(self.resources),
-            Growth(cache, decode),
+            TwoSizes(cache, decode),
             TailLoan(cache),
             PromptPath(driver, sizes.shape, 32_768),
             self.verifier,
-            LoanSettings(elastic=True, mtp=True, head=True, repeat=True),
+            LoanSwitches(elastic=True, mtp=True, head=True, repeat=True),
             32_768,
             keep=4,
         )

@@ -25,12 +25,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from strata.memory.carve import Workspace
-from strata.memory.errors import Refused
-from strata.memory.fake import FakeCard
-from strata.memory.lending import SPARE_BYTES
-from strata.memory.loan import TailLoan
-from strata.memory.pieces import MIB
+from strata.memory.arena.pieces import MiB
+from strata.memory.driver.errors import Refused
+from strata.memory.driver.fake import FakeCard
+from strata.memory.loan.lending import SPARE_BYTES
+from strata.memory.loan.tail_loan import TailLoan
+from strata.memory.loan.workspace_layout import Workspace
 from validation.memory.model import REFUSED, Model
 from validation.memory.prompt_world import AliasWorld, PromptWorld
 from validation.memory.reading import ALIAS, LOAN, PLAIN, READERS, resource_bytes
@@ -151,7 +151,7 @@ class Traces(RuleBasedStateMachine):
             lent = self._same(name, lambda: tuple(self.world.lending.lend(mib)), wanted)
         if (least or absent) and lent == REFUSED:
             _count("LEND of what others need", True)
-        assert lent == REFUSED or lent[0] * MIB <= self.card.total
+        assert lent == REFUSED or lent[0] * MiB <= self.card.total
         loan = self.world.lending.loan
         if not out and loan is not None:
             boundaries[self.world.kind, len(self.world.slots), self.world.piece, loan.first] += 1

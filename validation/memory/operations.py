@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from strata.memory.errors import Refused
-from strata.memory.fault_plan import Call
+from strata.memory.driver.errors import Refused
+from strata.memory.driver.fault_plan import Call
 from validation.memory.prompt_world import SIZES, STATE, AliasWorld, PromptWorld
 from validation.memory.world import LargestWorld, World
 

@@ -8,21 +8,21 @@ from functools import cache
 import numpy as np
 
 from strata.executors.base import StrataError
-from strata.memory.arena import open_arena
-from strata.memory.carve import Workspace
-from strata.memory.device_resource import DeviceResource
-from strata.memory.driver import Driver
-from strata.memory.graphs import BoundGraph
-from strata.memory.growth import Growth
-from strata.memory.head import HeadAlias, HeadPhase
-from strata.memory.loan import TailLoan
-from strata.memory.output_head import Head
-from strata.memory.pattern import pattern
-from strata.memory.phases import Phase, Prompt, PromptLoan
-from strata.memory.prompt_path import PromptPath
-from strata.memory.request_state import RequestState, Sampling
-from strata.memory.resources import DEPENDENCIES, ResourceGraph
-from strata.memory.settings import LoanSettings
+from strata.memory.arena.arena import open_arena
+from strata.memory.arena.device_resource import DeviceResource
+from strata.memory.cache.cache_resize import TwoSizes
+from strata.memory.cache.pattern import pattern
+from strata.memory.driver.driver import Driver
+from strata.memory.driver.graphs import BoundGraph
+from strata.memory.loan.head import HeadAlias, HeadPhase
+from strata.memory.loan.loan_switches import LoanSwitches
+from strata.memory.loan.output_head import Head
+from strata.memory.loan.phases import Phase, Prompt, PromptLoan
+from strata.memory.loan.prompt_path import PromptPath
+from strata.memory.loan.request import RequestState, Sampling
+from strata.memory.loan.resources import DEPENDENCIES, ResourceGraph
+from strata.memory.loan.tail_loan import TailLoan
+from strata.memory.loan.workspace_layout import Workspace
 from validation.core.arrays import frozen
 from validation.memory.world import BLOBS, GRANULARITY, World, expect_fatal
 
@@ -101,7 +101,7 @@ class PromptWorld(World):
     def open(self) -> None:
         super().open()
         experts, driver = self.cache, self.driver
-        self.growth = Growth(experts, self.decode_pieces * self.piece)
+        self.sizes = TwoSizes(experts, self.decode_pieces * self.piece)
         self.tail = TailLoan(experts)
         self.head = DeviceResource(driver, "H", SIZES["H"], lambda: content("H"), DEPENDENCIES["H"], PART)
 
@@ -117,13 +117,13 @@ class PromptWorld(World):
             self.verifier,
         ]
         self.resources = ResourceGraph(self.parts)
-        self.growth.shrink(self.tail)
+        self.sizes.shrink(self.tail.book)
         self.tail.refill(verify_all=True)
         self.resources.restore()
         self.verifier.apply(STATE)
-        everything = LoanSettings(elastic=True, mtp=True, head=True, repeat=True, verify_all=self.verify_all)
+        everything = LoanSwitches(elastic=True, mtp=True, head=True, repeat=True, verify_all=self.verify_all)
         path = PromptPath(driver, SmallShape(), 4096)
-        self.loan = PromptLoan(self.resources, self.growth, self.tail, path, self.verifier, everything, 4096, keep=KEEP)
+        self.loan = PromptLoan(self.resources, self.sizes, self.tail, path, self.verifier, everything, 4096, keep=KEEP)
         self.graph = BoundGraph(
             "decode", driver.capture([(part.address, part.nbytes) for part in self.parts]), self.parts
         )

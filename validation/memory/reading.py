@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from strata.memory.carve import LEAST_RING, Workspace, bytes_needed
-from strata.memory.chunks import request_chunk
-from strata.memory.prompt import Prompt
-from strata.memory.prompt_plan import prompt_plan
+from strata.memory.loan.chunks import request_chunk
+from strata.memory.loan.prompt_plan import prompt_plan
+from strata.memory.loan.request import Prompt
+from strata.memory.loan.workspace_layout import LEAST_RING, Workspace, bytes_needed
 from validation.memory.model import REFUSED, Model
 from validation.memory.prompt_world import KEEP, PART, SIZES, STATE, AliasWorld, PromptWorld, SmallShape
 from validation.memory.world import GRANULARITY, World
@@ -74,7 +74,7 @@ class LoanReader(Reader):
 
     def begin(self, state: Any, fresh: int) -> Beginning:
         model, world = state.model, state.world
-        decode = world.growth.decode_slots
+        decode = world.sizes.decode_slots
         way = LOAN if fresh >= LEAST_FRESH and not model.others_lend() else SMALL
         if way == LOAN:
             model.begin_loan(resource_bytes(LOAN))
@@ -144,7 +144,7 @@ def _act(state: Any, begin: Callable[[], Workspace]) -> Callable[[], int]:
 
     def act() -> int:
         begin()
-        ledgers = state.world.cache.ledgers
+        ledgers = state.world.cache.loan_books
         return int(next(one.first for one in ledgers if one.first is not None and one.name != "LEND"))
 
     return act

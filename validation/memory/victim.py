@@ -20,7 +20,7 @@ from dataclasses import replace
 from strata.arguments import whole
 from strata.command import command
 from strata.executors.base import StrataError
-from strata.memory.pieces import MIB
+from strata.memory.arena.pieces import MiB
 from validation.memory.bench_world import BenchWorld, fake_world, real_world
 from validation.memory.loan_engine import BRISK, SMALL, LoanEngine
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _loan(LoanEngine(world.driver, SMALL if options.fake else BRISK), options.rounds)
         return 0
     if not options.fake:
-        world.sizes = replace(world.sizes, experts=64, cache=352 * MIB, lend=128, keep=8)
+        world.sizes = replace(world.sizes, experts=64, cache=352 * MiB, lend=128, keep=8)
     world.open()
     steps = _lend if options.what == "lend" else _alias
     steps(world, options.rounds)

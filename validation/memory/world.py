@@ -10,20 +10,20 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 
-from strata.memory.adaptive import AdaptiveTier, Pace
-from strata.memory.cache import ExpertCache
-from strata.memory.driver import DriverError
-from strata.memory.errors import Fatal
-from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.geometry import ExpertGeometry
-from strata.memory.invariants import violations
-from strata.memory.lending import SPARE_BYTES, Lending
-from strata.memory.opening import open_cache, open_largest_cache
-from strata.memory.pattern import patterned
-from strata.memory.pieces import MIB
-from strata.memory.residency import MISS
-from strata.memory.resizing import Resizing
-from strata.memory.slots import Slots, sized_slots, uniform_slots
+from strata.memory.arena.pieces import MiB
+from strata.memory.cache.adaptive import AdaptiveTier, Pace
+from strata.memory.cache.cache import ExpertCache
+from strata.memory.cache.cache_resize import Resizing
+from strata.memory.cache.geometry import ExpertGeometry
+from strata.memory.cache.invariants import violations
+from strata.memory.cache.opening import open_cache, open_largest_cache
+from strata.memory.cache.pattern import patterned
+from strata.memory.cache.residency import MISS
+from strata.memory.cache.slots import Slots, sized_slots, uniform_slots
+from strata.memory.driver.driver import DriverError
+from strata.memory.driver.errors import Fatal
+from strata.memory.driver.fake import FakeCard, FakeDriver
+from strata.memory.loan.lending import SPARE_BYTES, Lending
 
 GRANULARITY = 64 << 10
 PIECE = 8 * GRANULARITY
@@ -33,7 +33,7 @@ BLOBS = (70_001, 91_000, 83_408)
 SLOTS = 20
 BYTES = SLOTS * max(BLOBS)
 #: Bytes of a card with room for the cache, one loan's worth and what RECLAIM wants free besides.
-CARD = SPARE_BYTES + 64 * MIB
+CARD = SPARE_BYTES + 64 * MiB
 KINDS = ("uniform", "sized")
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from strata.executors.base import StrataError
-from strata.memory.errors import Fatal
-from strata.memory.fault_plan import Corrupt
+from strata.memory.driver.errors import Fatal
+from strata.memory.driver.fault_plan import Corrupt
 from validation.memory.exhaustive import prepared
 from validation.memory.operations import OPERATIONS, Operation
 from validation.memory.world import KINDS

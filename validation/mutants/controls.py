@@ -15,10 +15,10 @@ import sys
 from pathlib import Path as FilePath
 
 import strata
+import validation
 from strata.command import command
 from validation.controls import self_test
 from validation.core.control import failed
-from validation.run import plan as profiles
 
 
 @command()
@@ -26,7 +26,7 @@ def main() -> int:
     """Answer."""
     answers = self_test.flat(self_test.prove())
     wrong = [{"name": one.name, "reason": one.line()} for one in failed(answers)]
-    packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, profiles)]
+    packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, validation)]
     print(json.dumps({"asked": len(answers), "wrong": wrong, "packages": packages}))
     return 0
 

@@ -24,15 +24,19 @@ from strata.command import command
 from strata.executors import NAMES, open_executor
 from strata.executors.base import Executor
 from strata.kernels import kv_pack
-from strata.kernels.paths import AROUND, EXPERTS, Path, select
+from strata.kernels.paths import Path, select
 from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool
+from strata.kernels.registry import taking
 from validation.core.random_streams import Stream
 from validation.mutants import conventional_checks_experts
-from validation.operations.attention import planes, selection
+from validation.operations.attention import selection
 from validation.operations.attention.kernels import ATTENTION
-from validation.operations.attention.pools import Inputs, page_table, place
-from validation.operations.attention.recipes import Pages
+from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend, values
+from validation.operations.kv_pack import planes
+from validation.operations.kv_pack.case import TOP
+from validation.operations.kv_pack.pages import page_table, place
+from validation.operations.kv_pack.recipes import Pages
 from validation.operations.kv_pack.reference import hadamard32
 from validation.operations.kv_pack.run import ROTATED
 
@@ -61,7 +65,7 @@ def uniform(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
 def run(path: Path, executor: Executor, seed: int) -> dict[str, Any]:
     """Both checks on one path."""
     stream = Stream.of(seed, "usual")
-    if path.operation in EXPERTS:
+    if path.operation in taking("experts"):
         x = uniform(stream.child("x"), (conventional_checks_experts.TOKENS, conventional_checks_experts.N))
         got, want = conventional_checks_experts.rows(path, executor, x, seed)
         said = judge(got, want)
@@ -85,7 +89,7 @@ def run(path: Path, executor: Executor, seed: int) -> dict[str, Any]:
         made = kv_pack.pack(executor, path.mode, k, v, page_size=PAGE, table=table, pages=pages).pool
         return judge(_flat(made), _flat(pool))
     n_kv = np.full(QUERIES, CELLS, dtype=np.int64)
-    ids = selection.id_lists(stream.child("ids"), n_kv, n_kv, selection.TOP, CELLS)
+    ids = selection.id_lists(stream.child("ids"), n_kv, n_kv, TOP, CELLS)
     inputs = Inputs(
         uniform(stream.child("q"), (QUERIES, KV_HEADS * GROUP, HEAD_DIM)),
         pool,
@@ -114,7 +118,7 @@ def main() -> int:
     paths = select(options.paths)
     # Cases of experts run in the checked build: the same one here, for the sake of compiling once. What it stops counts
     # as refused, though on a card it might not be.
-    flavor = "checked" if paths[0].operation in (*EXPERTS, *AROUND) else "fast"
+    flavor = "checked" if paths[0].operation in taking("experts", "router", "combine") else "fast"
     executor = open_executor(options.executor, rule="sm_90", flavor=flavor)
     found = [run(path, executor, options.seed) for path in paths]
     answer = {name: all(one[name] for one in found) for name in found[0] if name.endswith("_passes")}

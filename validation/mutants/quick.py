@@ -20,34 +20,36 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import strata
+import validation
 from strata.arguments import whole
 from strata.command import command
 from strata.executors import NAMES
 from strata.executors.base import BuildError, source_digests
-from strata.kernels.paths import AROUND, EXPERTS, select
+from strata.kernels.paths import select
+from strata.kernels.registry import taking
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
 from validation.ledger import ledger
 from validation.ledger.ledger import Drift
 from validation.ledger.review import Asked, review
 from validation.mutants import expert_cases
-from validation.operations.attention.run import Memo
 from validation.run import plan as profiles
 from validation.run.executors import Stations
 from validation.run.prebuild import Prebuild, kernels_of
 from validation.run.runner import Job, run_case
 
 #: Operations all of whose bits are predicted: an error that grew is a bit that differs.
-_BY_BITS = (*EXPERTS, *AROUND)
+_BY_BITS = taking("experts", "router", "combine")
 
 
 def jobs_of(paths: str, recipes: Sequence[str], seed: int, lanes: bool = True) -> list[Job]:
     """Jobs of the quick run, as it plans them, for paths of a pattern, of experts those of `expert_cases`; those of
     `recipes` first, in that order."""
     chosen = select(paths)
-    others = [path for path in chosen if path.operation not in EXPERTS]
+    others = [path for path in chosen if path.operation not in taking("experts")]
     jobs = profiles.plan(others, profiles.entries(seed, "quick", others), lanes=lanes) if others else []
-    jobs += expert_cases.jobs([path for path in chosen if path.operation in EXPERTS], seed, lanes)
+    jobs += expert_cases.jobs([path for path in chosen if path.operation in taking("experts")], seed, lanes)
     place = {name: index for index, name in enumerate(recipes)}
     return sorted(jobs, key=lambda job: place.get(job.case.recipe, len(place)))
 
@@ -107,7 +109,7 @@ def main() -> int:
     options = parser.parse_args()
     stations = Stations(options.executor)
     answer = first_red(jobs_of(options.paths, options.recipes, options.seed, stations.lanes), stations, options.seed)
-    packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, profiles)]
+    packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, validation)]
     print(json.dumps(answer | {"packages": packages, "sources": source_digests()}))
     return 0
 

@@ -106,3 +106,11 @@ def exact(x: Units, most: int) -> bool:
     """Whether sums of finite numbers times integers are exact in float64, where the integers of a sum add up to `most`
     in size."""
     return x.size + most.bit_length() - x.last <= _FLOAT64
+
+
+def plain(x: np.ndarray) -> np.ndarray:
+    """A copy whose NaN all have the bits 7fffffff: the host's arithmetic makes others than a card's, and which NaN it
+    is says nothing."""
+    out = np.array(x)
+    out[np.isnan(out)] = NAN.view(np.float32)
+    return out

@@ -1,72 +1,83 @@
-"""Kinds of data: what an operation's cases are made of, and the recipes of each kind under one roof."""
+"""The operations that there are: every folder beside this file whose module `operation` has some.
+
+Nobody lists them: a folder that is put here is found. What asks for an operation by the name in a path gets it or an
+error, never another's answer.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 
-from strata.kernels.paths import AROUND, EXPERTS, Path
+from strata.kernels.paths import Path
+from validation import operations
+from validation.core.case import AnyCase, CaseError
+from validation.core.operation import Operation, Recipe
+from validation.core.recipe import unknown_recipe
 from validation.core.unknown_operation import UnknownOperationError
-from validation.operations.attention import recipes
-from validation.operations.experts import recipes as expert_recipes
-from validation.operations.router import recipes as around_recipes
-
-#: Kinds whose cases are `experts.case.ExpertCase`.
-ROUTED = ("expert", "router", "combine")
-#: The kind of data that each operation takes.
-_KINDS = {
-    "prompt_attention": "prompt_attention",
-    "decode_attention": "prompt_attention",
-    "kv_pack": "kv_pack",
-    **dict.fromkeys(EXPERTS, "expert"),
-    **{operation: operation for operation in AROUND},
-}
 
 
-class AnyRecipe(Protocol):
-    """What a recipe of every kind has. operation: the kind of its data; edition: of the plans, its first; far: whether
-    lanes are asked the checks of `validation.run.far` besides."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def motivation(self) -> str: ...
-
-    @property
-    def operation(self) -> str: ...
-
-    @property
-    def edition(self) -> int: ...
-
-    @property
-    def far(self) -> bool: ...
+@cache
+def found() -> Mapping[str, Operation]:
+    """Every operation by name, in the order of lists and plans."""
+    made: list[Operation] = []
+    for module in iter_modules(operations.__path__):
+        if module.ispkg:
+            own = import_module(f"{operations.__name__}.{module.name}.operation")
+            made += own.OPERATIONS
+    return {one.name: one for one in sorted(made, key=lambda one: one.rank)}
 
 
-def recipes_of_all() -> dict[str, AnyRecipe]:
+def of(path: Path) -> Operation:
+    """The operation of a path. Raises UnknownOperationError where there is none."""
+    if path.operation not in found():
+        raise UnknownOperationError(path, "operation", found())
+    return found()[path.operation]
+
+
+def kinds() -> list[Operation]:
+    """One operation for each kind of data, in the order of lists and plans."""
+    first: dict[str, Operation] = {}
+    for one in found().values():
+        first.setdefault(one.data, one)
+    return list(first.values())
+
+
+@cache
+def recipes_of_all() -> Mapping[str, Recipe]:
     """Every recipe by name, in table order."""
-    return {**recipes.RECIPES, **expert_recipes.RECIPES, **around_recipes.RECIPES}
+    return {recipe.name: recipe for operation in kinds() for recipe in operation.recipes()}
 
 
 def of_path(path: Path) -> str:
-    """The kind of data of a path's operation: `prompt_attention`, `kv_pack`, `expert`, `router` or `combine`.
-
-    Raises UnknownOperationError for an operation of no kind.
-    """
-    if path.operation not in _KINDS:
-        raise UnknownOperationError(path, "kind of data", _KINDS)
-    return _KINDS[path.operation]
+    """The kind of data of a path's operation. Raises UnknownOperationError for an operation that does not exist."""
+    return of(path).data
 
 
-def find(name: str) -> AnyRecipe:
+def find(name: str) -> Recipe:
     """The recipe of a name. Raises StrataError for a name that none has."""
     known = recipes_of_all()
     if name in known:
         return known[name]
-    if ":" in name:  # parts of expert recipes put together
-        return expert_recipes.find(name)
-    raise recipes.unknown(name, known)
+    for operation in kinds():
+        recipe = operation.composed(name)
+        if recipe is not None:
+            return recipe
+    raise unknown_recipe(name, known)
 
 
-def of_kind(kind: str) -> list[AnyRecipe]:
+def of_kind(kind: str) -> list[Recipe]:
     """The recipes of a kind, in table order."""
     return [recipe for recipe in recipes_of_all().values() if recipe.operation == kind]
+
+
+def parse(text: str) -> AnyCase:
+    """The case of a text form, by the operation of its recipe. Raises CaseError for a text without a recipe, and
+    StrataError for a recipe that does not exist."""
+    said = [word.removeprefix("recipe=") for word in text.split() if word.startswith("recipe=")]
+    if not said or not said[0]:
+        raise CaseError("case: recipe is missing, expected e.g. recipe=uniform seed=1 context=64 queries=8")
+    kind = find(said[0]).operation
+    return next(one for one in kinds() if one.data == kind).parse(text)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from strata.executors.base import StrataError
 from strata.kernels.paths import Path, select
+from strata.kernels.registry import first_gated
 from validation.controls import self_test
 from validation.core.control import failed
 from validation.core.settings import Settings
@@ -34,7 +35,7 @@ from validation.run.progress import Reporter
 from validation.run.run_file import RunFile
 from validation.run.runner import Job, run_jobs
 
-DEFAULT_PATHS = "prompt_attention/*"
+DEFAULT_PATHS = f"{first_gated()}/*"
 DEFAULT_PROFILE = "quick"
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from strata.executors.base import Image, StrataError, Witness, system_reason
 from strata.kernels.paths import Path
 from strata.scratch import Scratch
-from validation.operations.experts.case import AnyCase
+from validation.core.case import AnyCase
 from validation.record import merkle
 from validation.record.challenge import row_bytes
 from validation.record.recordable import RECORDABLE

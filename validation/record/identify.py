@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import Executor, Kernel, StrataError
+from strata.kernels import tiers
 from validation.numerics.tensorcore_vectors import vector_operands, vectors
 
 #: In the order of `special` in identify.cu.
@@ -38,12 +39,12 @@ def tier_of(executor: Executor, rule: str) -> int:
     """
     if executor.name == "lanes":
         return 75 if rule.startswith("sm_75") else 80
-    return 80 if int(executor.arch.rpartition("_")[2]) >= 80 else 75
+    return tiers.of_capability(int(executor.arch.rpartition("_")[2])).number
 
 
 def instructions(tier: int) -> tuple[int, ...]:
     """The k of the instructions that are asked."""
-    return (8, 16) if tier >= 80 else (8,)
+    return tuple(one.fp16.k for one in tiers.TIERS.values() if one.tensor_cores and one.number <= tier)
 
 
 def names(k: int) -> list[str]:

@@ -17,8 +17,8 @@ from strata.kernels.paths import PATHS, select
 from validation.core.settings import PREDICT
 from validation.operations import registry
 from validation.operations.attention.captured import PACKERS
-from validation.operations.attention.case import Case
-from validation.operations.experts.case import parse
+from validation.operations.kv_pack.case import Case
+from validation.operations.registry import parse
 from validation.run.plan import PROFILES
 
 _PROGRAM = ["python", "-m", "validation", "parity"]

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from strata.executors.base import StrataError
 from strata.kernels.paths import Path
 from validation.operations import registry
+from validation.operations.attention import plan as attention_plan
 from validation.operations.attention.captured import load as load_capture
-from validation.operations.attention.case import Case
-from validation.operations.experts.case import parse
+from validation.operations.kv_pack.case import Case
+from validation.operations.registry import parse
 from validation.run import plan as profiles
 from validation.run.plan import Entry
 
@@ -31,7 +32,7 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
         queries = min(DEFAULT_QUERIES, options.context) if options.queries is None else options.queries
         if not 1 <= queries <= options.context:
             raise StrataError(f"--queries is {queries}, expected 1 to the context of {options.context}")
-        return [Entry(Case(options.recipe or profiles.SIZED_RECIPE, options.seed, options.context, queries))]
+        return [Entry(Case(options.recipe or attention_plan.SIZED_RECIPE, options.seed, options.context, queries))]
     entries = profiles.entries(options.seed, options.profile, paths)
     if options.capture and any(registry.of_path(path) == "prompt_attention" for path in paths):
         entries += _captured(options)
@@ -44,4 +45,5 @@ def _captured(options: argparse.Namespace) -> list[Entry]:
     capture = load_capture(options.capture)
     facts = capture.metadata
     heads = (facts.n_head_kv, facts.n_head // facts.n_head_kv)
-    return profiles.captured(options.seed, sorted(capture.layers), facts.tokens, heads, options.profile)
+    made = attention_plan.captured(options.seed, sorted(capture.layers), facts.tokens, heads, options.profile)
+    return [Entry(*one) for one in made]

@@ -10,35 +10,18 @@ from types import TracebackType
 from strata.cpus import usable
 from strata.executors.base import Executor, Kernel
 from strata.forks import Home
-from strata.kernels.paths import AROUND, PATHS, Path
-from validation.core.unknown_operation import UnknownOperationError
+from strata.kernels.paths import PATHS
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
-from validation.operations.attention.case import Case
-from validation.operations.attention.kernels import ATTENTION
-from validation.operations.experts.case import AnyCase
-from validation.operations.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
-from validation.operations.router import run as around_case
+from validation.operations import registry
 from validation.run.executors import Stations
 from validation.run.runner import Job, Station
 
 
 def kernels_of(job: Job) -> Iterator[Kernel]:
-    """What a job launches, its baseline's kernels last; nothing for packing, whose kernels build in no time."""
+    """What a job launches, its baseline's kernels last."""
     for path in (job.path, PATHS.get(job.path.baseline or "")):
         if path is not None:
-            yield from _of_path(path, job.case)
-
-
-def _of_path(path: Path, case: AnyCase) -> Iterator[Kernel]:
-    if path.operation in AROUND:
-        yield from around_case.kernels_of(path.operation)
-    elif path.operation in EXPERT_OPERATIONS:
-        yield from EXPERT_OPERATIONS[path.operation].kernels(path, None, None)
-    elif path.operation in ATTENTION and isinstance(case, Case):
-        made = ATTENTION[path.operation].kernels
-        yield from made(path, case.group) if made else ()
-    elif path.operation != "kv_pack":
-        raise UnknownOperationError(path, "kernel", (*AROUND, *EXPERT_OPERATIONS, *ATTENTION, "kv_pack"))
+            yield from registry.of(path).kernels(path, job.case)
 
 
 class Prebuild:

@@ -12,20 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from strata.executors.base import Executor, ExecutorUnavailable, StrataError
-from strata.kernels.paths import AROUND, Path
+from strata.kernels.paths import Path
 from strata.unforeseen import unforeseen
+from validation.core.case import AnyCase
 from validation.core.findings import Findings
 from validation.core.handed import InputsChangedError
+from validation.core.memo import Memo
+from validation.core.operation import Operation, Trial
 from validation.core.settings import Settings
+from validation.core.unknown_operation import UnknownOperationError
 from validation.core.verdict import Check, Verdict, combine
-from validation.operations.attention import run as attention_case
-from validation.operations.attention.kernels import ATTENTION, Operation
-from validation.operations.attention.run import Memo
-from validation.operations.experts import run as expert_case
-from validation.operations.experts.case import AnyCase, ExpertCase
-from validation.operations.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
-from validation.operations.kv_pack import run as pack_case
-from validation.operations.router import run as around_case
+from validation.operations import registry
 from validation.run import far
 from validation.run.run_file import plain
 
@@ -61,7 +58,7 @@ def run_case(
     executor: Executor,
     settings: Settings,
     memo: Memo | None = None,
-    operations: Mapping[str, Operation] = ATTENTION,
+    operations: Mapping[str, Operation] | None = None,
 ) -> dict[str, Any]:
     """Run one case; the result holds JSON types only.
 
@@ -70,12 +67,11 @@ def run_case(
     """
 
     def run() -> Findings:
-        if isinstance(case, ExpertCase):
-            found = _routed(case, path, executor, settings, memo or Memo())
-        elif path.operation == "kv_pack":
-            found = pack_case.run(case, path, executor, settings)
-        else:
-            found = attention_case.run(case, path, executor, settings, memo or Memo(), operations)
+        known = registry.found() if operations is None else operations
+        if path.operation not in known:
+            raise UnknownOperationError(path, "operation", known)
+        operation = known[path.operation]
+        found = operation.judge(Trial(operation, case, path, executor, settings, memo or Memo()))
         if far.asks(case, executor):
             found.checks += far.checks(case, path, executor)
         return found
@@ -119,13 +115,6 @@ def answered(run: Callable[[], Findings]) -> Findings:
     return Findings([check])
 
 
-def _routed(case: ExpertCase, path: Path, executor: Executor, settings: Settings, memo: Memo) -> Findings:
-    """A case of experts, or of what comes before and after them."""
-    if path.operation in AROUND:
-        return around_case.run(case, path, executor, settings)
-    return expert_case.run(case, path, executor, settings, memo, EXPERT_OPERATIONS)
-
-
 def settle(checks: Sequence[Check]) -> Verdict:
     """The verdict of a case: the worst of its checks; EXACT when besides every bit of it was predicted."""
     verdict = combine(checks)
@@ -150,7 +139,7 @@ def run_jobs(
     settings: Settings,
     finished: Callable[[Job, dict[str, Any]], None],
     starts: Callable[[Job], None] = lambda job: None,
-    operations: Mapping[str, Operation] = ATTENTION,
+    operations: Mapping[str, Operation] | None = None,
 ) -> list[dict[str, Any]]:
     """Run `jobs` in order; finished is called with each result as soon as it exists."""
     results: list[dict[str, Any]] = []

@@ -26,14 +26,16 @@ from strata.kernels import (
     router,
 )
 from strata.kernels.paths import PATHS
+from validation.core.case import AnyCase
 from validation.operations import registry
 from validation.operations.attention import pools
-from validation.operations.attention.case import Case
-from validation.operations.attention.recipes import find
 from validation.operations.experts import routing
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.far import MANY_EXPERTS, UNIT
 from validation.operations.experts.recipes import find as find_experts
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.pages import page_table
+from validation.operations.kv_pack.recipes import find
 from validation.run import plan as profiles
 
 
@@ -180,7 +182,7 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     "the shape of a tile or of shared memory, which every case fills; static_assert holds both sides together": (
         "prompt_attention.py:ROWS", "prompt_attention.cu:kRows", "prompt_attention.cu:kScoreRow",
         "prompt_attention.cu:kKRow", "prompt_attention.cu:kVRow", "prompt_attention.cu:kStages",
-        "prompt_attention.py:SM75_SHARED_LIMIT", "expert_mmq.py:SM75_SHARED_LIMIT", "expert_mmq.py:BLOCK_BYTES",
+        "expert_mmq.py:BLOCK_BYTES",
         "expert_mmq.py:STAGED", "expert_mmq.cu:kBlockBytes", "expert_mmq.cu:kScales", "expert_prepare.cu:kScans",
         "expert_fused.py:_SCANS", "expert_fused.py:_UNIT_BYTES", "activation.cuh:kUnitScales",
         "activation.cuh:kUnitBytes", "activation.cuh:kActivationBlock", "experts.py:BLOCK",
@@ -196,7 +198,7 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     "threads of a block, all of which work in every case": (
         "decode_attention.py:THREADS", "decode_attention.cu:kThreads", "decode_attention.cu:kWarps",
         "prompt_attention.py:THREADS", "prompt_attention.cu:kThreads", "expert_mmq.py:THREADS",
-        "expert_mmq.cu:kThreads", "older_experts.py:PASS_THREADS", "older_experts.cuh:kPassThreads",
+        "expert_mmq.cu:kThreads", "experts_baseline.py:PASS_THREADS", "older_experts.cuh:kPassThreads",
     ),
     "every matrix has a multiple of so many rows": (
         "expert_decode.py:WARPS", "expert_decode.py:ROWS", "expert_decode.cu:kThreads",
@@ -226,9 +228,9 @@ FIXED: Mapping[str, tuple[str, ...]] = {
 SOURCES = ("prompt_attention", "decode_attention", "kv_pack", "router", "combine", "expert_prepare", "expert_fused",
            "expert_mmq", "expert_decode")  # fmt: skip
 MODULES = ("prompt_attention", "decode_attention", "kv_pack", "router", "combine", "expert_fused", "expert_mmq",
-           "expert_decode", "older_experts", "experts", "pool")  # fmt: skip
+           "expert_decode", "experts_baseline", "experts", "pool")  # fmt: skip
 #: Names of modules that are no sizes.
-_WORDS = ("FORMATS", "MODE_FORMATS", "EXPERT_MODES", "STAGES")
+_WORDS = ("FORMATS", "MODE_FORMATS", "MODES", "EXPERT_MODES", "STAGES", "DESCRIPTOR")
 
 
 def constants() -> Iterator[str]:
@@ -276,18 +278,19 @@ def measured() -> dict[str, frozenset[int]]:
     return {name: frozenset(values) for name, values in found.items()}
 
 
-def _of(case: Case | ExpertCase) -> Iterator[tuple[str, set[int]]]:
+def _of(case: AnyCase) -> Iterator[tuple[str, set[int]]]:
     kind = registry.find(case.recipe).operation
     if isinstance(case, Case):
         if kind == "kv_pack":
             yield "packed rows", {case.context * case.n_head_kv}
             return
         recipe = find(case.recipe)
-        table, _ = pools.page_table(case.stream("pages"), recipe.pages, case.context, case.page_size)
+        table, _ = page_table(case.stream("pages"), recipe.pages, case.context, case.page_size)
         yield "width", set(pools.select(case, recipe.widths, len(table))[2].tolist())
         yield "queries", {case.queries}
         yield "query heads of a KV head", {case.group}
         return
+    assert isinstance(case, ExpertCase)
     of: dict[str, Callable[[ExpertCase], Iterator[tuple[str, set[int]]]]]
     of = {"router": _of_router, "combine": _of_combine, "expert": _of_experts}
     yield from of[kind](case)

@@ -1,7 +1,8 @@
 """What compiled kernels use, read from their machine code without a card: `python -m validation static`.
 
 Every kernel of every path is compiled for each architecture by both pinned NVRTC releases; registers and spills
-are what the assembler reports, instructions what `nvdisasm` prints, and `strata/kernels/paths.py` has the limits.
+are what the assembler reports, instructions what `nvdisasm` prints, and the limits are those that an operation says of
+itself beside its kernel.
 """
 
 from __future__ import annotations
@@ -25,15 +26,10 @@ from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, Strat
 from strata.executors.cuda.images import build
 from strata.executors.cuda.nvrtc import Nvrtc, load_nvrtc
 from strata.imports import folders
-from strata.kernels import kv_pack
-from strata.kernels.paths import AROUND, Limits, Path, limits, select
-from strata.kernels.pool import GROUPS, MODE_FORMATS
-from validation.core.unknown_operation import UnknownOperationError
+from strata.kernels import registry
+from strata.kernels.paths import Path, select
+from strata.kernels.pool import GROUPS
 from validation.host.turns import sample, today
-from validation.operations.attention.kernels import ATTENTION
-from validation.operations.experts.kernels import OPERATIONS as EXPERT_OPERATIONS
-from validation.operations.kv_pack.run import ROTATED
-from validation.operations.router import run as around_case
 from validation.run import unfinished
 from validation.run.progress import Reporter
 
@@ -62,24 +58,13 @@ class Figures:
 
 
 def kernels(path: Path, groups: Iterable[int] = GROUPS) -> Iterator[Kernel]:
-    """The kernels of a path, for the given numbers of query heads that share a KV head."""
-    if path.operation in EXPERT_OPERATIONS:
-        yield from EXPERT_OPERATIONS[path.operation].kernels(path, None, None)
-        return
-    if path.operation in AROUND:
-        yield from around_case.kernels_of(path.operation)
-        return
-    if path.operation == "kv_pack":
-        for entry in sorted({f"kv_pack_{form}" for form in MODE_FORMATS[path.mode]}):
-            yield kv_pack.kernel(entry)
-        if any(ROTATED[path.mode]):
-            yield kv_pack.kernel("hadamard_256")
-        return
-    made = ATTENTION[path.operation].kernels if path.operation in ATTENTION else None
-    if made is None:
-        raise UnknownOperationError(path, "kernel", (*EXPERT_OPERATIONS, *AROUND, "kv_pack", *ATTENTION))
-    for group in groups:
-        yield from made(path, group)
+    """Every kernel of a path, for the given numbers of query heads that share a KV head.
+
+    Raises StrataError for an operation that does not exist.
+    """
+    for kernel in registry.find(path.operation).compiled(path):
+        if dict(kernel.defines).get("GROUP") in (None, *groups):
+            yield kernel
 
 
 def opcodes(listing: str) -> tuple[str, ...]:
@@ -129,7 +114,7 @@ def measure(path: Path, kernel: Kernel, arch: int, nvrtc: Nvrtc, disassembler: F
 
 def problems(path: Path, figures: Figures) -> list[str]:
     """One line for each limit that an image breaks; empty when it keeps them all."""
-    limit: Limits = limits(path, figures.kernel.partition("[")[0], figures.arch)
+    limit = registry.find(path.operation).limits(path, figures.kernel.partition("[")[0], figures.arch)
     head = f"{figures.path} {figures.kernel} sm_{figures.arch} NVRTC {figures.compiler}:"
     said = []
     if figures.shared_bytes > limit.shared_bytes:

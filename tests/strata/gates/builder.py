@@ -17,8 +17,8 @@ from strata.gates.record import Record, of_value
 from strata.gates.sources import Program, included, of_path, program
 from strata.kernels import expert_fused
 from strata.kernels.paths import PATHS
-from validation.operations.attention.case import Case
 from validation.operations.experts import required
+from validation.operations.kv_pack.case import Case
 from validation.record.canonical import encode, name_of
 
 DIGEST = "0" * 64

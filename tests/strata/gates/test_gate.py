@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from strata.device import LANES, Device, named
 from strata.formats import codebooks
 from strata.gates.gate import COMMAND, Decision, decide
-from strata.gates.policy import NEWEST, POLICY, Policy, Rule
+from strata.gates.policy import POLICY, Policy, Rule
 from strata.gates.record import Record
 from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
+from strata.kernels.tiers import NEWEST
 from tests.strata.gates import builder
 from tests.strata.gates.builder import HOPPER, TURING
 from validation.operations.experts import required as experts
@@ -128,18 +129,13 @@ def test_other_evidence_opens_nothing(
 
 
 def test_required_sizes_are_those_that_records_are_made_with() -> None:
-    required = getattr(profiles, "REQUIRED", None)
-    if required is None:
-        pytest.skip("this version makes no records")
-    (asked,) = POLICY.required["prompt_attention"]
-    assert (asked.recipe, asked.sizes) == (profiles.SIZED_RECIPE, required)
-    asked, *hostile = POLICY.required["expert_fused"]
-    assert (asked.recipe, asked.keys, asked.sizes) == (experts.RECIPE, experts.KEYS, experts.SIZES)
-    assert tuple(each.recipe for each in hostile) == experts.HOSTILE
-    for each in hostile:
-        case = small(each.recipe, 1)
-        assert each.keys == experts.KEYS
-        assert each.sizes == (tuple(getattr(case, key) for key in each.keys),)
+    """The hostile ones at the very size that the profiles plan, so that one case serves both."""
+    texts = [entry.case.text() for entry in profiles.required(1)]
+    for operation in POLICY.required:
+        assert POLICY.missing(operation, texts) == ""
+    assert {case for case in experts.cases(1) if case.recipe != experts.PUBLISHED.recipe} == {
+        small(each.recipe, 1) for each in experts.HOSTILE
+    }
 
 
 def test_nothing_opens_on_lanes() -> None:
@@ -344,7 +340,7 @@ def test_a_record_of_experts_that_names_no_codebook_opens_nothing() -> None:
     assert "is of another codebook of" in ask(FUSED75, T4, builder.parsed(value)).line
 
 
-@pytest.mark.parametrize("recipe", experts.HOSTILE)
+@pytest.mark.parametrize("recipe", [each.recipe for each in experts.HOSTILE])
 def test_a_record_of_experts_holds_every_hostile_recipe(recipe: str) -> None:
     value = builder.value([FUSED75])
     value["cases"] = [case for case in value["cases"] if f"recipe={recipe} " not in case["case"]]

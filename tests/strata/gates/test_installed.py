@@ -9,9 +9,10 @@ from strata.device import Device
 from strata.executors.base import KERNELS, source_digests
 from strata.gates.gate import COMMAND
 from strata.gates.installed import InstalledGate
-from strata.gates.policy import NEWEST, POLICY, Policy, Rule
+from strata.gates.policy import POLICY, Policy, Rule
 from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
+from strata.kernels.tiers import NEWEST
 from tests.strata.gates import builder
 from tests.strata.gates.builder import HOPPER, TURING
 

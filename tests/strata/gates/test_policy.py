@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from strata.executors.base import StrataError
-from strata.gates.policy import POLICY, Policy, Required
+from strata.gates.policy import POLICY, Policy, Rule
 from strata.kernels.paths import PATHS
+from strata.kernels.required import Required
+from strata.kernels.tiers import NEWEST
 
 
 def test_every_tensor_core_tier_needs_a_record() -> None:
@@ -17,7 +19,20 @@ def test_every_tensor_core_tier_needs_a_record() -> None:
     assert set(POLICY.baselines) == {path.operation for path in replaced if path.tier != "simt"}
     assert set(POLICY.required) == {path.operation for path in PATHS.values() if path.baseline}
     (attention,) = POLICY.required["prompt_attention"]
+    assert (attention.recipe, attention.keys) == ("signed_decades", ("context", "queries"))
     assert set(attention.sizes) == {(4096, 512), (1500, 512)}
+    experts = {(one.recipe, size) for one in POLICY.required["expert_fused"] for size in one.sizes}
+    assert {one.keys for one in POLICY.required["expert_fused"]} == {("tokens", "experts", "top", "n", "ff")}
+    assert experts == {
+        ("experts_decades", (256, 64, 10, 2560, 640)),
+        ("experts_decades", (150, 4, 2, 2560, 640)),
+        ("experts_broken", (9, 7, 3, 256, 128)),
+        ("experts_stray", (9, 7, 3, 256, 128)),
+        ("experts_edges", (577, 8, 1, 256, 128)),
+        ("experts_ties", (9, 7, 3, 256, 128)),
+        ("experts_golden", (9, 7, 3, 256, 128)),
+    }
+    assert POLICY.rules == {"sm75": Rule((75, 79), (75, 75)), "sm80": Rule((80, NEWEST), (80, NEWEST))}
     for path in PATHS.values():
         if path.tier in POLICY.rules:
             assert POLICY.rules[path.tier].serves[0] == POLICY.rules[path.tier].recorded[0] == path.min_capability

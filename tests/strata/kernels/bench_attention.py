@@ -21,17 +21,18 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from strata.executors import open_executor
 from strata.executors.base import Buffer, Executor
 from strata.kernels import attention, decode_attention, prompt_attention
-from strata.kernels.paths import MODES, PATHS, Path
+from strata.kernels.paths import PATHS, Path
+from strata.kernels.pool import MODES
+from validation.core.memo import Memo
 from validation.core.verdict import Check, identical
 from validation.operations.attention import gates as judge
 from validation.operations.attention.bound import bound
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
-from validation.operations.attention.case import Case
+from validation.operations.attention.plan import PUBLISHED, SIZED_RECIPE
 from validation.operations.attention.pools import Inputs, build
 from validation.operations.attention.reference import Reference, attend
-from validation.operations.attention.run import Memo
 from validation.operations.attention.sampling import sampled
-from validation.run.plan import PUBLISHED, SIZED_RECIPE
+from validation.operations.kv_pack.case import Case
 
 #: (context, queries) by executor; the published ones on a card.
 SIZES = {"cuda": {"long": PUBLISHED[0], "short": PUBLISHED[1]}, "lanes": {"long": (1100, 4), "short": (211, 4)}}

@@ -22,7 +22,7 @@ from strata.executors import open_executor
 from strata.executors.base import Buffer, Executor
 from strata.kernels import expert_fused, expert_mmq
 from strata.kernels.paths import PATHS, Path
-from validation.operations.attention.run import Memo
+from validation.core.memo import Memo
 from validation.operations.experts import reference
 from validation.operations.experts import reference_mmq as older
 from validation.operations.experts.case import FF, ExpertCase, N

@@ -15,10 +15,10 @@ from strata.kernels.pool import Pool
 from validation.core.random_streams import Stream
 from validation.core.verdict import within
 from validation.operations.attention.bound import bound
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.pools import Inputs, build
 from validation.operations.attention.reference import attend, values
+from validation.operations.kv_pack.case import Case
 
 #: Every path that computes attention, by name.
 ATTENTION_PATHS = [name for name, path in PATHS.items() if path.operation in ATTENTION]

@@ -11,8 +11,8 @@ from strata.executors.base import POISON_WORKSPACE, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import attention, decode_attention
 from strata.kernels.decode_attention import BATCH, CELLS
-from strata.kernels.paths import MODES, PATHS
-from strata.kernels.pool import GROUPS
+from strata.kernels.paths import PATHS
+from strata.kernels.pool import GROUPS, MODES
 from tests.strata.kernels import small
 from tests.strata.kernels.small import assert_right, make, run, same_bits
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.formats import FORMATS
-from strata.kernels import expert_mmq
+from strata.kernels import expert_mmq, tiers
 from strata.kernels.experts import DOWN, GATE_UP, Geometry, Routed
 from strata.kernels.paths import Path
 from tests.strata.kernels.expert_data import Data, assert_bits, bits, draw, expected, placed
@@ -227,7 +227,7 @@ def test_a_prepared_run_can_be_repeated(fast: LanesExecutor) -> None:
 @pytest.mark.parametrize("tier", [75, 80])
 def test_tiles_are_as_wide_as_fits(tier: int) -> None:
     """64 KiB on Turing: where the tables leave no room for 128 columns a tile has fewer."""
-    limit = {75: expert_mmq.SM75_SHARED_LIMIT, 80: 99 << 10}[tier]
+    limit = tiers.of_capability(tier).shared_bytes
     for form in ("iq3_xxs", "iq3_s", "iq4_xs", "iq2_xxs", "iq2_xs", "iq2_s", "iq4_nl", "q2_0"):
         wide = expert_mmq.columns(form, tier)
         assert expert_mmq.shared_bytes(form, tier, wide) <= limit

@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import kv_pack
-from strata.kernels.paths import MODES
-from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool
+from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, MODES, Pool
 from validation.core.random_streams import Stream, power_of_two
-from validation.operations.attention import planes
 from validation.operations.kv_pack import bound as bounds
-from validation.operations.kv_pack import reference
+from validation.operations.kv_pack import planes, reference
 from validation.operations.kv_pack import values as pack_values
 
 PLANES = ("k", "v", "k_scale", "v_scale")

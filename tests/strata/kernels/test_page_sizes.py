@@ -7,7 +7,7 @@ import pytest
 from strata.executors import open_executor
 from strata.kernels.paths import PATHS
 from validation.core.settings import Settings
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 from validation.run.runner import run_case
 
 ATTENTION = [name for name, path in PATHS.items() if path.operation.endswith("_attention")]

@@ -1,30 +1,42 @@
-"""The table of paths is complete, and every row can be built."""
+"""The table of paths is complete, in the order that plans and records know, and every row can be built."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path as FilePath
+
 import pytest
 
-from strata.executors.base import KERNELS
-from strata.kernels.paths import DOWN, GATE_UP, MODES, PATHS, limits, select
+from strata.executors.base import KERNELS, StrataError
+from strata.kernels.experts import DOWN, EXPERT_MODES, GATE_UP
+from strata.kernels.paths import PATHS, select, table
+from strata.kernels.pool import MODES
+from strata.kernels.registry import DESCRIPTORS
 
+#: Names of all paths, written down before operations described themselves.
+NAMES = (FilePath(__file__).parent / "paths.txt").read_text(encoding="utf-8").split()
 #: Modes and tiers of each operation, and the lowest compute capability, times ten, that has their instructions.
-EXPERTS = [f"{gate_up}/{down}" for gate_up in GATE_UP for down in DOWN]
 ROWS = {
     "prompt_attention": (MODES, {"sm75": 75, "sm80": 80}),
     "decode_attention": (MODES, {"simt": 60}),
     "kv_pack": (MODES, {"simt": 60}),
-    "expert_fused": (EXPERTS, {"sm75": 75, "sm80": 80}),
-    "expert_mmq": (EXPERTS, {"sm75": 75, "sm80": 80}),
-    "expert_decode": (EXPERTS, {"simt": 61}),
+    "expert_fused": (EXPERT_MODES, {"sm75": 75, "sm80": 80}),
+    "expert_mmq": (EXPERT_MODES, {"sm75": 75, "sm80": 80}),
+    "expert_decode": (EXPERT_MODES, {"simt": 61}),
     "router": (("fp32",), {"simt": 60}),
     "combine": (("fp32",), {"simt": 60}),
 }
 
 
+def test_names_and_their_order_are_those_written_down() -> None:
+    """Plans go through paths in this order, and records name them."""
+    assert list(PATHS) == NAMES
+
+
 def test_there_is_one_path_for_each_operation_mode_and_tier() -> None:
     want = {f"{name}/{mode}/{tier}" for name, (modes, tiers) in ROWS.items() for mode in modes for tier in tiers}
     assert set(PATHS) == want
-    assert len(EXPERTS) == 12
+    assert len(EXPERT_MODES) == len(GATE_UP) * len(DOWN) == 12
     for name, path in PATHS.items():
         assert path.name == name
         assert path.min_capability == ROWS[path.operation][1][path.tier]
@@ -41,13 +53,38 @@ def test_paths_replace_the_baseline_of_their_mode() -> None:
         assert due is None or due in PATHS
 
 
-def test_integer_products_have_limits_of_their_own() -> None:
-    for name in ("expert_fused/iq3_s/q2_0/sm75", "expert_mmq/iq3_s/q2_0/sm75"):
-        product, other = limits(PATHS[name], "expert_down"), limits(PATHS[name], "expert_prepare")
-        assert product.shared_bytes == 64 << 10
-        assert product.needs == ("IMMA.8816.S8.S8",)
-        assert "IMMA" in other.forbids
-    assert limits(PATHS["expert_fused/iq3_s/q2_0/sm80"], "expert_gate_up").forbids == ("HMMA", "IMMA.8816")
+def test_a_new_operation_moves_no_other_path() -> None:
+    """Whatever its modes, when it is listed last."""
+    for modes in (*{one.modes for one in DESCRIPTORS.values()}, ("another",)):
+        made = list(table({**DESCRIPTORS, "new": replace(DESCRIPTORS["router"], name="new", modes=modes)}))
+        assert [name for name in made if name.startswith("new/")] == [f"new/{mode}/simt" for mode in modes]
+        assert [name for name in made if not name.startswith("new/")] == NAMES
+
+
+def test_a_kernel_that_replaces_a_replacing_one_stands_after_it() -> None:
+    newer = replace(DESCRIPTORS["expert_fused"], name="expert_newer", replaces="expert_fused")
+    made = list(table({**DESCRIPTORS, "expert_newer": newer}))
+    at = made.index("expert_fused/iq3_s/q2_0/sm75")
+    assert made[at + 1] == "expert_newer/iq3_s/q2_0/sm75"
+    assert [name for name in made if not name.startswith("expert_newer/")] == NAMES
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"prompt_attention": {"replaces": "nothing"}}, "prompt_attention replaces 'nothing', expected one of decode_"),
+        ({"prompt_attention": {"modes": ("fp8",)}}, "replaces decode_attention/fp8/simt, expected a path of the table"),
+        ({"prompt_attention": {"replaces": "prompt_attention"}}, "replaces a path that replaces it"),
+        (
+            {"expert_fused": {"tiers": ("simt",)}},
+            "/simt replaces expert_mmq, expected one of its tiers",
+        ),
+    ],
+)
+def test_a_path_replaces_one_that_exists(changes: dict[str, dict[str, object]], said: str) -> None:
+    wrong = {name: replace(DESCRIPTORS[name], **change) for name, change in changes.items()}  # type: ignore[arg-type]
+    with pytest.raises(StrataError, match=said):
+        table({**DESCRIPTORS, **wrong})
 
 
 def test_every_operation_has_a_source_and_a_module_of_its_name() -> None:
@@ -63,26 +100,3 @@ def test_patterns_select_in_table_order() -> None:
         ValueError, match="no path matches 'prompt_attention/q4/sm75'; the nearest is 'prompt_attention/q4_0/sm75'"
     ):
         select("prompt_attention/q4/sm75")
-
-
-def test_limits_of_what_the_assembler_makes_on_later_cards() -> None:
-    path = PATHS["expert_fused/iq3_s/q2_0/sm75"]
-    assert limits(path, "expert_down", 90) == limits(path, "expert_down", 75)
-    later = limits(path, "expert_down", 120)
-    assert later.needs == ("IMMA",)
-    assert "LDGSTS" in later.forbids
-    assert not any(word.startswith("IMMA") for word in later.forbids)
-    assert [limits(path, "expert_prepare", arch).spill_bytes for arch in (75, 90, 120)] == [0, 0, 460]
-
-
-def test_a_known_spill_is_of_one_format_on_one_architecture() -> None:
-    allowed = {
-        (name, entry, arch): limits(path, entry, arch).spill_bytes
-        for name, path in PATHS.items()
-        if path.operation == "expert_fused" and path.tier == "sm80"
-        for entry in ("expert_gate_up", "expert_down")
-        for arch in (80, 86, 89, 90, 120)
-    }
-    assert {key: spilled for key, spilled in allowed.items() if spilled} == {
-        (f"expert_fused/iq2_xs/{down}/sm80", "expert_gate_up", 120): 16 for down in ("iq4_nl", "q2_0")
-    }

@@ -10,8 +10,7 @@ import pytest
 
 from strata.executors.base import StrataError
 from strata.kernels.kv_pack import empty_pool
-from strata.kernels.paths import MODES
-from strata.kernels.pool import FORMATS, GROUPS, HEAD_DIM, Pool, mode_formats
+from strata.kernels.pool import FORMATS, GROUPS, HEAD_DIM, MODES, Pool, mode_formats
 
 TABLE = np.array([1, -1, 0], np.int32)
 

@@ -12,19 +12,20 @@ import pytest
 from strata.executors.base import KERNELS, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.executors.lanes.build import find_compiler
-from strata.kernels import prompt_attention
-from strata.kernels.paths import MODES, PATHS
-from strata.kernels.pool import GROUPS, HEAD_DIM
+from strata.kernels import prompt_attention, tiers
+from strata.kernels.paths import PATHS
+from strata.kernels.pool import GROUPS, HEAD_DIM, MODES
 from tests.strata.kernels import small
 from tests.strata.kernels.small import assert_right, make, run, same_bits
 from validation.core.random_streams import Stream
 from validation.operations.attention import gates as judge
 from validation.operations.attention.bound import bound
 from validation.operations.attention.bounds import prompt_attention as bounds
-from validation.operations.attention.planes import Cells
-from validation.operations.attention.pools import Inputs, page_table, place
-from validation.operations.attention.recipes import Pages
+from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
+from validation.operations.kv_pack.pages import page_table, place
+from validation.operations.kv_pack.planes import Cells
+from validation.operations.kv_pack.recipes import Pages
 from validation.operations.kv_pack.reference import unpack_q4_0
 
 TIERS = (75, 80)
@@ -171,7 +172,7 @@ def test_every_mode_meets_the_published_gates_on_the_same_values(checked: LanesE
 
 @pytest.mark.parametrize("mode", MODES)
 def test_sm75_fits_the_shared_memory_of_turing(mode: str) -> None:
-    assert prompt_attention.shared_bytes(mode, 75) <= prompt_attention.SM75_SHARED_LIMIT == 65536
+    assert prompt_attention.shared_bytes(mode, 75) <= tiers.find("sm75").shared_bytes == 65536
     # Two blocks live on a multiprocessor of an H200, which has 227 KiB for blocks and takes 1 KiB of each.
     assert 2 * (prompt_attention.shared_bytes(mode, 80) + 1024) <= 227 * 1024
 

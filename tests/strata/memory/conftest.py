@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from strata.executors.base import ExecutorUnavailable
-from strata.memory import real_compare
-from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.real import RealDriver
-from tests.strata.memory.stub_cuda import StubBindings
+from strata.memory.driver import real_compare
+from strata.memory.driver.fake import FakeCard, FakeDriver
+from strata.memory.driver.real import RealDriver
+from tests.strata.memory.driver.stub_cuda import StubBindings
 
 GRANULARITY = 4096
 

@@ -11,9 +11,11 @@ from validation.controls import data
 from validation.core.control import answers
 from validation.core.random_streams import Stream
 from validation.core.verdict import Check, Verdict
-from validation.operations.attention import planes, pools, selection
+from validation.operations.attention import plan as attention_plan
 from validation.operations.attention import preconditions as promises
-from validation.run import plan as profiles
+from validation.operations.attention import selection
+from validation.operations.kv_pack import pages, planes
+from validation.operations.kv_pack import plan as pack_plan
 
 
 def wrong() -> set[str]:
@@ -43,10 +45,10 @@ def test_names_that_are_ignored_are_told(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "seed/streams of two names" in wrong()
 
 
-@pytest.mark.parametrize("profile", ["quick", "pack_entries"])
-def test_a_profile_of_one_seed_is_told(profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain: Any = getattr(profiles, profile)
-    monkeypatch.setattr(profiles, profile, lambda seed, *rest: plain(1, *rest))
+@pytest.mark.parametrize("plan", [attention_plan, pack_plan])
+def test_a_profile_of_one_seed_is_told(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = plan.planned
+    monkeypatch.setattr(plan, "planned", lambda seed, *rest: plain(1, *rest))
     assert "seed/profile quick" in wrong()
 
 
@@ -57,7 +59,7 @@ def test_a_generator_of_positive_scales_is_told(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_spare_pages_of_zeros_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "_poisoned", lambda shape, dtype: np.zeros(shape, dtype))
+    monkeypatch.setattr(pages, "_poisoned", lambda shape, dtype: np.zeros(shape, dtype))
     assert {"data/q4_0 as made", "data/fp16 as made"} <= wrong()
 
 

@@ -117,7 +117,7 @@ def test_a_probe_that_is_left_out_is_told(probe: str, monkeypatch: pytest.Monkey
 
 
 def test_a_witness_that_is_believed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "witnessed", lambda *a: holds("witness", True, ""))
+    monkeypatch.setattr(judgements, "witnessed", lambda *a: holds("witness", True, ""))
     told = wrong(judgements.witnessing)
     assert len(told) == sum(row.expected == "EXCEEDS" for row in judgements.witnessing())
 

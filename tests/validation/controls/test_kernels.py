@@ -9,12 +9,13 @@ import pytest
 
 from validation.controls import kernels
 from validation.core.control import Control, answer, answers
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import gates as judge
 from validation.operations.attention import run as attention_case
-from validation.operations.attention.run import Memo
+from validation.operations.attention.operation import under_test
 from validation.run.runner import run_case
 
 
@@ -39,7 +40,7 @@ def test_the_healthy_kernel_passes_and_all_others_are_refused() -> None:
 
 
 def test_every_check_of_a_case_has_a_kernel_that_it_refuses() -> None:
-    found = run_case(kernels.CASE, kernels.PATH, kernels.LANES, Settings(), Memo(), kernels._healthy())
+    found = run_case(kernels.CASE, kernels.PATH, kernels.LANES, Settings(), Memo(), under_test(kernels._healthy()))
     # What is wrong with a reference is asked of enclosures.
     made = {check["name"] for check in found["checks"]} - {"data", "self", "certificate"}
     assert made <= {name for negative in kernels.NEGATIVE for name in negative.checks}

@@ -7,8 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from strata.memory import carve, chunks, pieces, tail
-from strata.memory.pieces import MIB
+from strata.memory.arena import pieces
+from strata.memory.arena.pieces import MiB
+from strata.memory.loan import chunks, tail, workspace_layout
 from validation.controls import memory
 from validation.core.control import answers, failed
 
@@ -22,10 +23,10 @@ def test_all_arithmetic_agrees() -> None:
 @pytest.mark.parametrize(
     ("where", "name", "broken", "said"),
     [
-        (pieces, "segment_bytes", lambda mib, granularity: mib * MIB, "bytes of a segment"),
+        (pieces, "segment_bytes", lambda mib, granularity: mib * MiB, "bytes of a segment"),
         (pieces, "round_up", lambda n, unit: n // unit * unit, "pieces rounded up"),
         (pieces, "round_up", lambda n, unit: n - n % unit + unit, "pieces rounded up"),
-        (carve, "roundup", lambda n, unit: n // unit * unit, "blocks rounded up"),
+        (workspace_layout, "round_up", lambda n, unit: n // unit * unit, "blocks rounded up"),
         (pieces, "tail", lambda sizes, nbytes: (len(sizes), sum(sizes), 0), "last pieces"),
         (tail, "mapped", lambda off, slots, quantum: off[slots] // quantum * quantum, "pieces that stay"),
         (chunks, "request_chunk", lambda chunk, tokens: min(chunk, tokens // 256 * 256), "chunks of a request"),

@@ -22,11 +22,11 @@ from validation.captured import archive
 from validation.captured.archive import Capture, LayerCapture, Metadata
 from validation.controls import even_bounds, kernels, local_bounds
 from validation.core.arrays import frozen, rebuilt
+from validation.core.memo import Memo
 from validation.memory import prompt_world
 from validation.numerics import blocks
 from validation.operations.attention import captured as captured_case
 from validation.operations.attention import fuzz as fuzz_attention
-from validation.operations.attention.run import Memo
 from validation.operations.experts import fuzz as fuzz_experts
 from validation.operations.experts import fuzz_inputs as fuzz_expert_draws
 from validation.operations.experts import golden
@@ -60,6 +60,7 @@ CACHED: dict[str, Callable[[], Any]] = {
 }
 #: Words of annotations of values that hold no array.
 PLAIN = {
+    "Mapping", "Operation", "Recipe",
     "Any", "Executor", "FilePath", "Image", "Kernel", "LanesExecutor", "None", "Nvrtc", "Path", "bool", "bytes",
     "ctypes.CDLL", "dict", "float", "frozenset", "int", "list", "set", "str", "tempfile.TemporaryDirectory", "tuple",
 }  # fmt: skip

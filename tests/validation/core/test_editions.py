@@ -15,7 +15,9 @@ from strata.gates.evidence import plan_digest
 from strata.kernels.paths import PATHS, Path, select
 from tests.validation.record.forging import base
 from validation.core.editions import EDITIONS, NEWEST, Edition
-from validation.operations.attention.case import Case
+from validation.core.entry import Planned
+from validation.operations.attention import plan
+from validation.operations.kv_pack.case import Case
 from validation.record.canonical import encode, name_of
 from validation.record.rules.subject import Planner, Subject, standard_plan
 from validation.record.verify import Against, cheap, examine
@@ -67,7 +69,8 @@ def test_an_edition_begins_with_the_one_before(paths: str, profile: str) -> None
 
 def test_a_case_of_a_later_edition_stands_behind_wherever_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     first, later = Entry(SMALL), Entry(replace(SMALL, queries=2), edition=NEWEST)
-    monkeypatch.setitem(profiles.LISTS, "quick", lambda seed: [later, first])
+    listed = [Planned(later.case, edition=NEWEST), Planned(SMALL)]
+    monkeypatch.setitem(plan.LISTS, "quick", lambda seed: listed)
     paths = select("prompt_attention/q4_0/*")
     assert profiles.entries(1, "quick", paths) == [first, later]
     assert profiles.entries(1, "quick", paths, 1) == [first]

@@ -14,15 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.executors.base import Executor, LaunchError
+from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor
 from validation.controls.changed_inputs import overwritten
 from validation.core.arrays import rebuilt
 from validation.core.handed import InputsChangedError, handed
 from validation.core.watched import ByIdentity, Watched, watched
 from validation.operations.attention.kernels import Operation
-from validation.operations.experts.operation import ExpertOperation
+from validation.operations.combine.operation import Combine
+from validation.operations.experts.under_test import ExpertOperation
 from validation.operations.kv_pack.run import Packing
-from validation.operations.router.run import Around
 
 LANES = StubExecutor()
 #: What a test's own function is: it takes whatever the test hands it.
@@ -203,13 +204,18 @@ def test_every_seam_hands_copies() -> None:
     def run(executor: Executor, *rest: Any) -> None:
         rest[-1][...] = 1
 
-    seams = [
+    seams: list[Callable[..., Any]] = [
         Operation(run).run,  # type: ignore[arg-type]
         replace(Operation(lambda *_: None), run=run).run,  # type: ignore[arg-type]
         ExpertOperation(run).run,  # type: ignore[arg-type]
         *(getattr(Packing(run, run, run), name) for name in ("pack", "append", "hadamard")),  # type: ignore[arg-type]
-        *(getattr(Around(run, run), name) for name in ("route", "combine")),  # type: ignore[arg-type]
     ]
+
+    class Rows(Combine):
+        def run(self, executor: Executor, path: Any, inputs: Any) -> Any:
+            return run(executor, path, inputs)
+
+    seams.append(lambda executor, x: Rows().run(executor, PATHS["combine/fp32/simt"], x))
     for call in seams:
         x = np.zeros(2)
         with pytest.raises(InputsChangedError):

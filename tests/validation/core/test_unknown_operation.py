@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,27 +15,25 @@ from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import PATHS, Path
 from validation.core.random_streams import Stream
-from validation.core.settings import Settings
 from validation.numerics.tensorcore_model import cut
 from validation.operations import registry
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import fuzz as fuzz_attention
 from validation.operations.attention import metamorphic as laws
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import build
 from validation.operations.attention.reference import attend
+from validation.operations.combine import fuzz as combine_fuzz
 from validation.operations.experts import fuzz as fuzz_experts
 from validation.operations.experts import fuzz_inputs as fuzz_expert_draws
-from validation.operations.experts.case import ExpertCase
-from validation.operations.router import fuzz as fuzz_around
-from validation.operations.router import run as around_case
+from validation.operations.kv_pack.case import Case
+from validation.operations.router import fuzz as router_fuzz
 from validation.run import prebuild
+from validation.run.runner import Job
 from validation.static import command as static
 
 UNKNOWN = Path("sparse_attention", "q4_0", "sm80", 80)
 CASE = Case("uniform", 1, 5, 1)
 INPUTS = build(CASE, "q4_0")
-ROUTED = ExpertCase("router_ties", 1, 3, 5, 2)
 
 
 def _bound() -> object:
@@ -53,16 +52,14 @@ BRANCHES: dict[str, Callable[[], Any]] = {
     "ground of laws": lambda: laws.ground(UNKNOWN, INPUTS, np.zeros(0), LanesExecutor()),
     "kind of data": lambda: registry.of_path(UNKNOWN),
     "kernels of the static check": lambda: list(static.kernels(UNKNOWN)),
-    "kernels built ahead": lambda: list(prebuild._of_path(UNKNOWN, CASE)),
-    "case of router and combine": lambda: around_case.run(ROUTED, UNKNOWN, LanesExecutor(), Settings()),
-    "kernels of router and combine": lambda: around_case.kernels_of(UNKNOWN.operation),
+    "kernels built ahead": lambda: list(prebuild.kernels_of(Job(CASE, UNKNOWN))),
+    **{f"kernels of {name}": partial(operation.kernels, UNKNOWN) for name, operation in registry.found().items()},
     "fuzz of attention": lambda: fuzz_attention._run(
         LanesExecutor(), UNKNOWN, (INPUTS.q, INPUTS.pool, INPUTS.ids, INPUTS.steps)
     ),
     "fuzz of experts": _expert_fuzz,
-    "fuzz of router and combine": lambda: fuzz_around.compare(
-        LanesExecutor(), 1, fuzz_around.configuration(1, 0), UNKNOWN
-    ),
+    "fuzz of the router": lambda: router_fuzz.compare(LanesExecutor(), 1, router_fuzz.configuration(1, 0), UNKNOWN),
+    "fuzz of combining": lambda: combine_fuzz.compare(LanesExecutor(), 1, router_fuzz.configuration(1, 0), UNKNOWN),
 }
 
 

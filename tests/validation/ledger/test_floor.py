@@ -19,7 +19,9 @@ from validation.ledger import floor, ledger
 from validation.ledger.floor import Floor, missing, standing, updated
 from validation.ledger.ledger import Ledger
 from validation.operations.attention import metamorphic as laws
-from validation.operations.experts import plan as expert_plan
+from validation.operations.attention import plan
+from validation.operations.kv_pack import plan as pack_plan
+from validation.operations.router import plan as router_plan
 from validation.run import plan as profiles
 
 NAMES = st.dictionaries(st.sampled_from("abc"), st.sets(st.sampled_from("123"), min_size=1).map(frozenset), max_size=3)
@@ -95,15 +97,15 @@ def _but_the_last(names: Mapping[str, laws.Law]) -> dict[str, laws.Law]:
 VANISHED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], set[str]]] = {
     "a law": (lambda patch: patch.setattr(laws, "LAWS", _but_the_last(laws.LAWS)), {"laws"}),
     "sizes that a record must hold": (
-        lambda patch: patch.setattr(profiles, "REQUIRED", profiles.REQUIRED[:1]),
+        lambda patch: patch.setattr(plan, "REQUIRED", plan.REQUIRED[:1]),
         {"plan of records"},
     ),
     "page sizes of packing": (
-        lambda patch: patch.setattr(profiles, "PAGE_SIZES", profiles.PAGE_SIZES[:-1]),
+        lambda patch: patch.setattr(pack_plan, "PAGE_SIZES", pack_plan.PAGE_SIZES[:-1]),
         {"plan quick", "plan standard", "plan full"},
     ),
     "cases of the router": (
-        lambda patch: patch.setattr(expert_plan, "LISTS", {**expert_plan.LISTS, "router": lambda *_: []}),
+        lambda patch: patch.setattr(router_plan, "planned", lambda *_: []),
         {"plan quick", "plan standard", "plan full"},
     ),
 }
@@ -137,8 +139,8 @@ def test_families_that_the_ledger_lost_are_missed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_families_that_are_planned_no_more_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = profiles._attention_names()
-    monkeypatch.setattr(profiles, "_attention_names", lambda: [name for name in names if name != "flat"])
+    names = plan._attention_names()
+    monkeypatch.setattr(plan, "_attention_names", lambda: [name for name in names if name != "flat"])
     lines = list(ledger_command.lacking(ledger.load()))
     assert "ledger: prompt_attention/q4_0/sm80 flat: profile quick plans it no more" in lines
 

@@ -13,6 +13,7 @@ from validation.ledger import slack_statistics
 from validation.ledger.ledger import FACTOR, KEPT, Ledger
 from validation.ledger.review import Asked, review
 from validation.ledger.slack_statistics import Family, Key
+from validation.operations.attention import plan
 from validation.run import plan as profiles
 from validation.run.plan import SEED
 
@@ -24,7 +25,7 @@ RECIPE = "signed_decades"
 
 def cases(slack: float = 0.5, path: str = PATH) -> list[dict[str, Any]]:
     """Results of every case that the quick profile plans for a path, in its order."""
-    jobs = profiles.plan([PATHS[path]], profiles.quick(SEED), lanes=True)
+    jobs = profiles.plan([PATHS[path]], [profiles.Entry(*one) for one in plan.quick(SEED)], lanes=True)
     checks = [{"name": "bound", "figures": {"slack": slack, "rms": slack / 2, "compared": 9}}]
     return [
         {
@@ -153,8 +154,8 @@ def test_a_family_that_the_profile_plans_no_more_is_missed(monkeypatch: pytest.M
     """Of the paths that were run, and of them alone."""
     whole, other, results = held(), "prompt_attention/int8/sm80", cases()
     section = {**whole.sections["sm_90", "quick"], **slack_statistics.of_results(cases(path=other))}
-    names = profiles._attention_names()
-    monkeypatch.setattr(profiles, "_attention_names", lambda: [name for name in names if name != "flat"])
+    names = plan._attention_names()
+    monkeypatch.setattr(plan, "_attention_names", lambda: [name for name in names if name != "flat"])
     got = review(ASKED, results, Ledger({("sm_90", "quick"): section}))
     assert {drift.key for drift in got.drifts} == {(PATH, "flat")}
     (line,) = got.lines()

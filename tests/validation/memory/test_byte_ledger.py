@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from strata.memory.driver import Compared
+from strata.memory.driver.driver import Compared
 from validation.__main__ import main
 from validation.memory import byte_ledger
 from validation.memory.bench_world import fake_world
@@ -84,8 +84,8 @@ def rows_that_stayed_are_gone(ledger: dict[str, Any]) -> None:
         swap_rows,
         lambda ledger: ledger["slots"][0].update(row=ledger["slots"][1]["row"]),
         lambda ledger: ledger.update(sources={}),
-        lambda ledger: ledger["sources"].update({"memory/cache.py": "0" * 64}),
-        lambda ledger: ledger["sources"].pop("memory/cache.py"),
+        lambda ledger: ledger["sources"].update({"memory/cache/cache.py": "0" * 64}),
+        lambda ledger: ledger["sources"].pop("memory/cache/cache.py"),
         lambda ledger: ledger.update(project="0"),
         drop_what_stayed,
         lambda ledger: ledger["slots"].pop(),

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.memory.verification import WrongBytes
+from strata.memory.cache.verification import WrongBytes
 from validation.memory import card_run
 from validation.memory.bench_world import fake_world, real_sizes
-from validation.memory.meddling import Meddling
+from validation.memory.corrupting_driver import CorruptingDriver
 from validation.memory.victim import WHATS
 from validation.memory.world import World
 
@@ -44,10 +44,12 @@ def test_one_flipped_byte_is_found_and_named(place: float, at: float, flip: int)
     world = World("sized")
     world.open()
     world.lending.lend(1)
-    lent = list(world.lending.ledger)
+    lent = list(world.lending.book)
     row, slot = lent[int(place * len(lent))]
     offset = int(at * world.geometry.blob(row))
-    world.cache.driver = Meddling(world.driver, flip=(world.cache.base + int(world.slots.off[slot]) + offset, flip))
+    world.cache.driver = CorruptingDriver(
+        world.driver, flip=(world.cache.base + int(world.slots.off[slot]) + offset, flip)
+    )
     with pytest.raises(WrongBytes) as caught:
         world.lending.reclaim()
     wrong, right = caught.value, int(world.source.blob(row)[offset])
@@ -65,12 +67,12 @@ def test_one_swapped_pair_is_found_and_named(data: st.DataObject) -> None:
     world.open()
     world.lending.lend(1)
     layers: dict[int, list[tuple[int, int]]] = {}
-    for row, slot in world.lending.ledger:
+    for row, slot in world.lending.book:
         layers.setdefault(world.geometry.expert(row)[0], []).append((row, slot))
     pairs = data.draw(st.sampled_from([pairs for pairs in layers.values() if len(pairs) > 1]))
     one, two = sorted(data.draw(st.permutations(pairs))[:2], key=lambda pair: pair[1])
     addresses = (world.cache.base + int(world.slots.off[one[1]]), world.cache.base + int(world.slots.off[two[1]]))
-    world.cache.driver = Meddling(world.driver, swap=addresses)
+    world.cache.driver = CorruptingDriver(world.driver, swap=addresses)
     with pytest.raises(WrongBytes) as caught:
         world.lending.reclaim()
     assert (caught.value.expert, caught.value.slot) == (world.geometry.expert(one[0]), one[1])

@@ -6,16 +6,16 @@ import json
 
 import pytest
 
-from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.fault_plan import Corrupt
-from strata.memory.pieces import MIB
+from strata.memory.arena.pieces import MiB
+from strata.memory.driver.fake import FakeCard, FakeDriver
+from strata.memory.driver.fault_plan import Corrupt
 from validation.memory.changes import Report as Outcome
 from validation.memory.changes import alias_changes, main, run
 from validation.memory.loan_engine import SMALL
 
 
 def driver() -> FakeDriver:
-    return FakeDriver(FakeCard(512 * MIB), 64 << 10)
+    return FakeDriver(FakeCard(512 * MiB), 64 << 10)
 
 
 def test_a_sound_run_leaves_nothing() -> None:

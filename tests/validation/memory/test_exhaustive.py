@@ -11,13 +11,14 @@ from contextlib import suppress
 import pytest
 
 from strata.executors.base import StrataError
-from strata.memory import lending, mapping
-from strata.memory.arena import Arena
-from strata.memory.cache import ExpertCache
-from strata.memory.driver import Code, Driver, DriverError
-from strata.memory.errors import Fatal
-from strata.memory.fake_calls import MAKERS
-from strata.memory.fault_plan import Meanwhile
+from strata.memory.arena import mapping
+from strata.memory.arena.arena import Arena
+from strata.memory.cache.cache import ExpertCache
+from strata.memory.driver.driver import Code, Driver, DriverError
+from strata.memory.driver.errors import Fatal
+from strata.memory.driver.fake_calls import MAKERS
+from strata.memory.driver.fault_plan import Meanwhile
+from strata.memory.loan import lending
 from validation.memory.exhaustive import CODES, Trial, attempt, calls, examine, plan, trials, unfaulted
 from validation.memory.faults_command import FEW
 from validation.memory.operations import OPERATIONS, Operation
@@ -94,7 +95,7 @@ def leak(self: Arena, handle: int, size: int, again: bool = False) -> bool:
     return True
 
 
-def keep_rows(self: ExpertCache, ledger: object, first: int, stop: int | None = None) -> int:
+def keep_rows(self: ExpertCache, book: object, first: int, stop: int | None = None) -> int:
     """Nothing becomes a miss."""
     return len(self.residency.resident(first, stop))
 
@@ -118,7 +119,7 @@ def test_wrong_handling_is_seen(
     name: str, where: object, what: str, broken: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if where is mapping:
-        monkeypatch.setattr("strata.memory.arena.map_piece", broken)
+        monkeypatch.setattr("strata.memory.arena.arena.map_piece", broken)
     else:
         monkeypatch.setattr(where, what, broken)
     try:

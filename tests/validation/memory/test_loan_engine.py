@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from strata.memory.fake import FakeCard, FakeDriver
-from strata.memory.pieces import MIB
-from strata.memory.resizing import Resizing
-from strata.memory.verification import Verified
+from strata.memory.arena.pieces import MiB
+from strata.memory.cache.cache_resize import Resizing
+from strata.memory.cache.verification import Verified
+from strata.memory.driver.fake import FakeCard, FakeDriver
 from validation.memory.bench_world import fake_world
 from validation.memory.loan_engine import SMALL, LoanEngine
 
@@ -24,7 +24,7 @@ def whole(verified: Verified, every: bool) -> bool:
 @VALUES
 def test_a_prompt_loan(value: str, every: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRATA_VERIFY_RECLAIM", value)
-    engine = LoanEngine(FakeDriver(FakeCard(512 * MIB), 64 << 10), SMALL)
+    engine = LoanEngine(FakeDriver(FakeCard(512 * MiB), 64 << 10), SMALL)
     engine.loan.begin(engine.prompt)
     engine.loan.end()
     assert not engine.loan.note
@@ -58,6 +58,6 @@ def test_resizing(value: str, every: bool, monkeypatch: pytest.MonkeyPatch) -> N
         return real(ranges)
 
     monkeypatch.setattr(world.driver, "compare_all", compare_all)
-    lent = len(resizing.ledger)
+    lent = len(resizing.book)
     resizing.grow(world.cache.arena.reserved)
     assert (compared == [lent]) is every

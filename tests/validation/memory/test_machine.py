@@ -7,18 +7,19 @@ from collections import Counter
 import pytest
 
 from strata.executors.base import StrataError
-from strata.memory.adaptive import AdaptiveTier
-from strata.memory.cache import ExpertCache
-from strata.memory.growth import Growth
-from strata.memory.loan import TailLoan
-from strata.memory.output_head import Head
-from strata.memory.residency import Residency
-from strata.memory.verification import Verified
+from strata.memory.cache.adaptive import AdaptiveTier
+from strata.memory.cache.cache import ExpertCache
+from strata.memory.cache.cache_resize import TwoSizes
+from strata.memory.cache.loan_book import LoanBook
+from strata.memory.cache.residency import Residency
+from strata.memory.cache.verification import Verified
+from strata.memory.loan.output_head import Head
+from strata.memory.loan.tail_loan import TailLoan
 from validation.memory import machine
 from validation.memory.model import REFUSED
 
 TRACES, LENGTH, SEED = 25, 50, 7
-SHRINK = Growth.shrink
+SHRINK = TwoSizes.shrink
 
 
 def test_no_trace_goes_wrong() -> None:
@@ -59,7 +60,7 @@ def test_an_error_is_no_refusal() -> None:
         state._same("LEND", broken, REFUSED)
 
 
-def one_row_late(self: ExpertCache, pairs: list[tuple[int, int]], ledger: object = None) -> None:
+def one_row_late(self: ExpertCache, pairs: list[tuple[int, int]], book: object = None) -> None:
     """A copy that has landed is never promoted."""
 
 
@@ -71,8 +72,8 @@ def forgets_to_wait(self: AdaptiveTier) -> None:
 
 def keeps_rows(self: TailLoan, verify_all: bool = False) -> Verified:
     """Rows come back without their bytes."""
-    pairs, self.ledger.first = list(self.ledger), None
-    self.cache.promote(pairs, self.ledger)
+    pairs, self.book.first = list(self.book), None
+    self.cache.promote(pairs, self.book)
     return Verified(0, 0, 0)
 
 
@@ -85,10 +86,10 @@ def brings_no_head(self: Head) -> None:
     self._present = True
 
 
-def keeps_its_size(self: Growth, tail: TailLoan) -> None:
+def keeps_its_size(self: TwoSizes, book: LoanBook) -> None:
     """The cache stays as large as it was for the prompt; when the engine opens it is made smaller."""
-    if not tail.out:
-        SHRINK(self, tail)
+    if not book.out:
+        SHRINK(self, book)
 
 
 def no_upload(self: Residency) -> None:
@@ -105,7 +106,7 @@ def no_upload(self: Residency) -> None:
         (Residency, "upload", no_upload),
         (ExpertCache, "rest", never_rests),
         (Head, "load", brings_no_head),
-        (Growth, "shrink", keeps_its_size),
+        (TwoSizes, "shrink", keeps_its_size),
     ],
 )
 def test_broken_code_is_seen(where: type, what: str, broken: object, monkeypatch: pytest.MonkeyPatch) -> None:

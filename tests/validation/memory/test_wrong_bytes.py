@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from strata.memory.cache import ExpertCache
+from strata.memory.cache.cache import ExpertCache
 from validation.memory import wrong_bytes
 from validation.memory.operations import OPERATIONS
 from validation.memory.wrong_bytes import COMPARED, compared, examine
@@ -33,8 +33,8 @@ def test_a_comparison_that_is_left_out_is_seen(name: str, monkeypatch: pytest.Mo
     """As it was: only a sample is compared."""
     give_back = ExpertCache.give_back
 
-    def sampled(self: ExpertCache, ledger: object, check: object = None) -> object:
-        return give_back(self, ledger, self.sample(list(ledger)))  # type: ignore[arg-type, call-overload]
+    def sampled(self: ExpertCache, book: object, check: object = None) -> object:
+        return give_back(self, book, self.sample(list(book)))  # type: ignore[arg-type, call-overload]
 
     monkeypatch.setattr(ExpertCache, "give_back", sampled)
     operation = next(one for one in OPERATIONS if one.name == name)

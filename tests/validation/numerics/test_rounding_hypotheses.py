@@ -16,18 +16,18 @@ from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import PATHS
 from tests.validation.stub import LanesCard, asked_before, other_plans
 from validation.__main__ import main
+from validation.core.entry import Planned
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Check, Verdict
 from validation.numerics.rounding_hypotheses import Followed, followed
-from validation.operations.attention.case import Case
+from validation.operations.attention import plan
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.pools import Inputs, build
-from validation.operations.attention.run import Memo
 from validation.operations.attention.run import run as run_attention
+from validation.operations.kv_pack.case import Case
 from validation.parity import command as parity
-from validation.run import plan as profiles
 from validation.run.executors import Stations
-from validation.run.plan import Entry
 from validation.run.runner import Station
 
 TENSOR, PLAIN = PATHS["prompt_attention/int8/sm75"], PATHS["decode_attention/int8/simt"]
@@ -137,7 +137,7 @@ def run_on(
 
     monkeypatch.setattr(parity, "Stations", partial(Stations, open=opened))
     monkeypatch.setattr(Stations, "of", of)
-    monkeypatch.setitem(profiles.LISTS, "quick", lambda seed: [Entry(Case(recipe, seed, 70, 2, 4)) for recipe in rules])
+    monkeypatch.setitem(plan.LISTS, "quick", lambda seed: [Planned(Case(recipe, seed, 70, 2, 4)) for recipe in rules])
     other_plans(monkeypatch)
     words = ["parity", "--executor", "cuda", "--paths", TENSOR.name, "--predict", "all", "--seed", "5"]
     status = main([*words, "--out", str(out)])

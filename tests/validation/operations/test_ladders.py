@@ -5,18 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from strata.kernels.paths import MODES
-from strata.kernels.pool import HEAD_DIM
+from strata.kernels.pool import HEAD_DIM, MODES
 from validation.controls import data
 from validation.core.control import Control, answer
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import Inputs, build
 from validation.operations.attention.reference import values
+from validation.operations.combine import inputs as combine_inputs
+from validation.operations.combine import plan as combine_plan
 from validation.operations.experts import blobs
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
-from validation.operations.experts.plan import COMBINE_EDGES, EQUAL_SIZES, LADDER_ROWS, ROUTER_EDGES, small
-from validation.operations.router import inputs as around
+from validation.operations.experts.plan import small
+from validation.operations.kv_pack.case import Case
+from validation.operations.router import inputs as router_inputs
+from validation.operations.router import plan as router_plan
 
 #: The size of quick cases; the smaller of the chunks that kernels take.
 CONTEXT, QUERIES, CHUNK = 211, 3, 32
@@ -91,14 +93,14 @@ def test_sunken_scores_lie_below_finite_stand_ins_for_minus_infinity(mode: str) 
 
 
 def test_logits_sums_and_gates_go_through_every_threshold() -> None:
-    logits = around.logits(ExpertCase("router_ladder", 1, LADDER_ROWS, 70, 10))
+    logits = router_inputs.logits(ExpertCase("router_ladder", 1, router_plan.LADDER_ROWS, 70, 10))
     spread = np.ptp(logits.astype(np.float64), axis=1)
     assert np.isfinite(logits).all()
     assert all({k, k + 1, k + 2} & octaves(spread) for k in range(-20, 8))
     assert max(octaves(spread)) > 110
     assert min(octaves(spread)) <= -126
     assert logits.max(axis=1).min() < -1e34
-    sums = around.sums(ExpertCase("combine_ladder", 1, LADDER_ROWS, 64, 10, 256))
+    sums = combine_inputs.sums(ExpertCase("combine_ladder", 1, router_plan.LADDER_ROWS, 64, 10, 256))
     assert sums.gate is not None
     assert np.isfinite(sums.rows).all()
     assert (sums.gate > 88).any()
@@ -109,12 +111,12 @@ def test_logits_sums_and_gates_go_through_every_threshold() -> None:
 
 
 def routed(name: str) -> np.ndarray:
-    return around.logits(ExpertCase(name, 1, *ROUTER_EDGES[name], 256, 64))
+    return router_inputs.logits(ExpertCase(name, 1, *router_plan.EDGES[name], 256, 64))
 
 
-def summed(name: str) -> around.Sums:
-    tokens, top, n = COMBINE_EDGES[name]
-    return around.sums(ExpertCase(name, 1, tokens, 64, top, n, 64))
+def summed(name: str) -> combine_inputs.Sums:
+    tokens, top, n = combine_plan.EDGES[name]
+    return combine_inputs.sums(ExpertCase(name, 1, tokens, 64, top, n, 64))
 
 
 def beside(numbers: np.ndarray, edge: float) -> None:
@@ -130,12 +132,12 @@ def test_shares_and_gates_lie_on_both_sides_of_the_edges_of_the_exponential() ->
     logits = routed("router_edge")
     assert (logits.max(axis=1) == 0).all()
     for token in logits:
-        beside(token[token < 0].astype(np.float64) * LOG2E, around.SHARE_EDGE)
+        beside(token[token < 0].astype(np.float64) * LOG2E, router_inputs.SHARE_EDGE)
     sums = summed("combine_gates")
     assert sums.gate is not None
     assert sums.shared is not None
     for sign in (-1, 1):
-        beside(sign * sums.gate[np.sign(sums.gate) == sign].astype(np.float64) * LOG2E, around.GATE_EDGE)
+        beside(sign * sums.gate[np.sign(sums.gate) == sign].astype(np.float64) * LOG2E, combine_inputs.GATE_EDGE)
     # A sigmoid of 2**-128 still moves a sum.
     assert np.median(np.abs(sums.shared[sums.gate < 0])) > 2.0**108 * np.median(np.abs(sums.rows))
 
@@ -158,7 +160,7 @@ def test_a_thread_loses_every_number_of_its_columns_each_more_often_than_all_sma
 
 
 def test_one_of_equal_logits_has_the_least_share_there_may_be() -> None:
-    assert {(top, experts) for _, experts, top in EQUAL_SIZES} == {(1, 1024), (1, 512)}
+    assert {(top, experts) for _, experts, top in router_plan.EQUAL_SIZES} == {(1, 1024), (1, 512)}
 
 
 def test_gates_of_experts_go_through_every_way_of_the_activation() -> None:

@@ -21,6 +21,7 @@ from validation.ledger import ledger
 from validation.ledger.whole_run import WholeRun
 from validation.operations.attention import gates as judge
 from validation.operations.attention.kernels import Operation
+from validation.operations.attention.operation import under_test
 from validation.operations.attention.pools import Inputs
 from validation.parity import command as parity
 from validation.run import owner
@@ -52,7 +53,7 @@ class Bench:
         self._patch.setattr(self_test, "prove", partial(PROVE, {group: self_test.GROUPS[group]}))
 
     def run_jobs(self, *arguments: Any, **named: Any) -> Any:
-        return run_jobs(*arguments, **(named | {"operations": self.operations}))
+        return run_jobs(*arguments, **(named | {"operations": under_test(self.operations)}))
 
     def open(self, name: str, **options: Any) -> Executor:
         if name == "cuda" or (name == "auto" and self.card):

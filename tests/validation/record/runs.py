@@ -10,8 +10,9 @@ from typing import Any
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor, healthy
 from validation.core.settings import Settings
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation
+from validation.operations.attention.operation import under_test
+from validation.operations.kv_pack.case import Case
 from validation.record.evidence import Evidence, Keeper
 from validation.record.make import Plan
 from validation.run.runner import run_case
@@ -43,7 +44,9 @@ def finished(
     keeper = Keeper(folder)
     results = []
     for case in cases:
-        results.append(run_case(case, PATHS[path], StubExecutor(), Settings(recorder=keeper), None, healthy(**kernels)))
+        results.append(
+            run_case(case, PATHS[path], StubExecutor(), Settings(recorder=keeper), None, under_test(healthy(**kernels)))
+        )
         keeper.ended()
     kept = [item and _moved(item, folder) for item in keeper.cases]
     keeper.__exit__(None, None, None)

@@ -14,8 +14,8 @@ from strata.executors.base import StrataError
 from strata.kernels.paths import PATHS
 from strata.kernels.pool import HEAD_DIM
 from tests.validation.stub import StubExecutor, witness
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import Inputs, build
+from validation.operations.kv_pack.case import Case
 from validation.record import challenge, merkle
 from validation.record.evidence import Evidence, Keeper, input_digest
 from validation.record.recordable.attention import Attention

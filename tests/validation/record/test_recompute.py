@@ -10,7 +10,7 @@ from rich.console import Console
 
 from strata.executors.base import source_digests
 from strata.kernels.paths import PATHS
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 from validation.record import recompute
 from validation.record.rules.rows import Refusal
 from validation.record.rules.subject import SHOWN, Subject

@@ -21,16 +21,17 @@ from strata.kernels.paths import PATHS
 from tests.validation.parity.test_command import Bench, run
 from tests.validation.stub import asked_before, healthy, kernel, no_ledger, other_plans
 from validation.__main__ import main
+from validation.core.entry import Planned
 from validation.ledger import review as ledger_review
-from validation.operations.attention.case import Case
+from validation.operations.attention import plan
 from validation.operations.attention.pools import Inputs
+from validation.operations.kv_pack.case import Case
 from validation.record import recording
 from validation.record.canonical import decode, name_of
 from validation.record.evidence import Keeper
 from validation.record.rules.subject import Subject
 from validation.record.verify import cheap
 from validation.run import plan as profiles
-from validation.run.plan import Entry
 
 IDENTIFICATION = {"vectors": {"k8_00": "33800000"}, "special": {}}
 PATH = "prompt_attention/q4_0/sm75"
@@ -42,12 +43,12 @@ REQUIRED = (50, 2)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """A profile of two cases, of which lanes plan one twice, and a small required size."""
 
-    def cases(seed: int) -> list[Entry]:
+    def cases(seed: int) -> list[Planned]:
         one, two = (replace(case, seed=seed) for case in TINY)
-        return [Entry(one, flavor="checked"), Entry(two, flavor="checked"), Entry(one, flavor="fast")]
+        return [Planned(one, flavor="checked"), Planned(two, flavor="checked"), Planned(one, flavor="fast")]
 
-    monkeypatch.setattr(profiles, "LISTS", dict.fromkeys(profiles.PROFILES, cases))
-    monkeypatch.setattr(profiles, "REQUIRED", (REQUIRED,))
+    monkeypatch.setattr(plan, "LISTS", dict.fromkeys(profiles.PROFILES, cases))
+    monkeypatch.setattr(plan, "REQUIRED", (REQUIRED,))
     other_plans(monkeypatch)
 
 

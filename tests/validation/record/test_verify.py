@@ -23,8 +23,8 @@ from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, forged, sign
 from validation.__main__ import main
 from validation.core.editions import EDITIONS
-from validation.operations.attention.case import Case
 from validation.operations.attention.reference import attend
+from validation.operations.kv_pack.case import Case
 from validation.record import verify_command
 from validation.record.canonical import encode, name_of
 from validation.record.evidence import leaves

@@ -9,7 +9,7 @@ import pytest
 from strata.executors.base import Executor, ExecutorUnavailable
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubCard, StubExecutor
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 from validation.run.executors import Stations
 from validation.run.runner import Job
 

@@ -13,8 +13,10 @@ from validation.core.far_checks import Part, same
 from validation.core.mapped_buffers import ALIGN, WINDOW, Mapped
 from validation.core.verdict import Check, Verdict
 from validation.operations import registry
-from validation.operations.attention.case import Case
+from validation.operations.attention import far as attention_far
+from validation.operations.experts import far as experts_far
 from validation.operations.experts.case import ExpertCase
+from validation.operations.kv_pack.case import Case
 from validation.run import far
 from validation.run.plan import entries
 
@@ -97,15 +99,15 @@ def test_every_operation_with_cases_has_a_far_recipe_in_quick() -> None:
 
 def test_the_checks_of_records_are_those_that_lanes_make() -> None:
     lanes = LanesExecutor(flavor="checked")
-    for name, case in (
-        ("prompt_attention/fp16/sm75", Case("far", 1, 41, 1)),
-        ("expert_fused/iq3_xxs/iq4_nl/sm75", ExpertCase("experts_far", 1, 2, 3, 2, 256, 64)),
-        ("expert_fused/iq3_xxs/iq4_nl/sm75", ExpertCase("experts_crowd", 1, 1, 3, 64, 256, 64)),
+    for name, names, case in (
+        ("prompt_attention/fp16/sm75", attention_far.names, Case("far", 1, 41, 1)),
+        ("expert_fused/iq3_xxs/iq4_nl/sm75", experts_far.names, ExpertCase("experts_far", 1, 2, 3, 2, 256, 64)),
+        ("expert_fused/iq3_xxs/iq4_nl/sm75", experts_far.names, ExpertCase("experts_crowd", 1, 1, 3, 64, 256, 64)),
     ):
         found = far.checks(case, PATHS[name], lanes)
-        assert tuple(check.name for check in found) == far.names(case.recipe, PATHS[name].operation)
+        assert tuple(check.name for check in found) == names(case.recipe)
         assert [check.verdict for check in found] == [Verdict.EXACT] * len(found)
-    assert far.names("flat", "prompt_attention") == ()
+    assert attention_far.names("flat") == ()
 
 
 def test_a_kernel_that_leaves_its_buffers_exceeds() -> None:

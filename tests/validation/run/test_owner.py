@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="
 ROOT = Path(__file__).parents[3]
 _CHILD = """
 import json, sys
-from validation.report import owner
+from validation.run import owner
 print(json.dumps(owner.this()), flush=True)
 sys.stdin.read()
 """

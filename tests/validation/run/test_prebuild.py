@@ -9,7 +9,7 @@ from strata.executors.base import BuildError, Image, Kernel
 from strata.kernels.paths import PATHS, select
 from tests.strata.test_forks import child_says
 from tests.validation.stub import DIGEST, StubCard, StubExecutor
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 from validation.run.executors import Stations
 from validation.run.prebuild import Prebuild, kernels_of
 from validation.run.runner import Job, Station
@@ -45,7 +45,8 @@ def stations(fails: bool = False, card: bool = False) -> tuple[Stations, list[Ke
 def test_a_job_launches_its_path_and_its_baseline() -> None:
     entries = [kernel.entry for kernel in kernels_of(JOBS[0])]
     assert entries == ["prompt_attention", "decode_attention_chunk", "decode_attention_merge"]
-    assert list(kernels_of(Job(CASE, PATHS["kv_pack/int8/simt"]))) == []
+    packing = [kernel.entry for kernel in kernels_of(Job(CASE, PATHS["kv_pack/q4_0/simt"]))]
+    assert packing == ["kv_pack_q4_0", "hadamard_256"]
 
 
 def test_every_kernel_is_built_once_for_each_flavor_before_its_case() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from strata.kernels.paths import PATHS
 from validation.core.settings import Settings
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 from validation.parity import command as parity
 from validation.run.runner import rerun_command
 

@@ -13,10 +13,11 @@ from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor, healthy, kernel
 from validation.core.settings import Settings
 from validation.core.verdict import Check, Verdict
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import Operation
+from validation.operations.attention.operation import under_test
 from validation.operations.attention.pools import Inputs
 from validation.operations.experts.case import ExpertCase
+from validation.operations.kv_pack.case import Case
 from validation.run.runner import Job, Station, explain, rerun_command, run_case, run_jobs, settle
 
 PATH = PATHS["prompt_attention/q4_0/sm80"]
@@ -32,7 +33,7 @@ def flipped(out: np.ndarray, inputs: Inputs) -> np.ndarray:
 
 
 def test_a_pass_has_no_explanation() -> None:
-    result = run_case(CASE, PATH, LANES, Settings(), operations=healthy())
+    result = run_case(CASE, PATH, LANES, Settings(), operations=under_test(healthy()))
     assert result["verdict"] == "WITHIN_BOUND"
     assert result["explain"] == ""
     assert result["case"] == CASE.text()
@@ -40,7 +41,7 @@ def test_a_pass_has_no_explanation() -> None:
 
 
 def test_a_failure_explains_itself_in_one_line_with_its_rerun() -> None:
-    result = run_case(CASE, PATH, LANES, Settings(), operations=healthy(prompt_attention=kernel(flipped)))
+    result = run_case(CASE, PATH, LANES, Settings(), operations=under_test(healthy(prompt_attention=kernel(flipped))))
     line = result["explain"]
     assert line.startswith("EXCEEDS prompt_attention/q4_0/sm80 bound: ")
     assert "at query 1 head 5 dim " in line
@@ -58,7 +59,7 @@ def test_nan_and_infinity_are_valid_json() -> None:
         out[0, 0, 0], out[1, 0, 0] = np.nan, np.inf
         return out
 
-    result = run_case(CASE, PATH, LANES, Settings(), operations=healthy(prompt_attention=kernel(spoil)))
+    result = run_case(CASE, PATH, LANES, Settings(), operations=under_test(healthy(prompt_attention=kernel(spoil))))
     assert result["verdict"] == "EXCEEDS"
     assert '"NaN"' in json.dumps(result, allow_nan=False) or '"Infinity"' in json.dumps(result, allow_nan=False)
 
@@ -68,7 +69,7 @@ def test_a_kernel_that_cannot_run_is_not_run_and_not_a_pass(error: StrataError) 
     def launch(*arguments: object) -> object:
         raise error
 
-    result = run_case(CASE, PATH, LANES, Settings(), operations=healthy(prompt_attention=Operation(launch)))  # type: ignore[arg-type]
+    result = run_case(CASE, PATH, LANES, Settings(), operations=under_test(healthy(prompt_attention=Operation(launch))))  # type: ignore[arg-type]
     assert result["verdict"] == "NOT_RUN"
     assert str(error) in result["explain"]
 
@@ -87,7 +88,7 @@ def test_a_fault_of_the_harness_is_one_case_that_did_not_run(kind: type[Exceptio
         lambda job: Station(LANES, None, "again"),
         Settings(),
         finished=lambda job, result: None,
-        operations=operations,
+        operations=under_test(operations),
     )
     (check,) = [check for check in found[0]["checks"] if check["name"] == "run"]
     assert [result["verdict"] for result in found] == ["NOT_RUN", "WITHIN_BOUND"]
@@ -102,7 +103,7 @@ def test_what_ends_a_run_is_no_fault_of_a_case(error: BaseException) -> None:
         raise error
 
     with pytest.raises(type(error)):
-        run_case(CASE, PATH, LANES, Settings(), operations=healthy(prompt_attention=Operation(launch)))  # type: ignore[arg-type]
+        run_case(CASE, PATH, LANES, Settings(), operations=under_test(healthy(prompt_attention=Operation(launch))))  # type: ignore[arg-type]
 
 
 def check(name: str, verdict: Verdict, **figures: object) -> Check:
@@ -140,7 +141,7 @@ def test_jobs_run_in_order_and_are_handed_over_at_once() -> None:
         Settings(),
         finished=lambda job, result: events.append(f"end {job.case.seed} {result['rerun'].split(' --')[0]}"),
         starts=lambda job: events.append(f"start {job.case.seed}"),
-        operations=healthy(),
+        operations=under_test(healthy()),
     )
     assert events == ["start 3", "end 3 again 3", "start 4", "end 4 again 4", "start 5", "end 5 again 5"]
     assert [result["case"] for result in results] == [job.case.text() for job in jobs]

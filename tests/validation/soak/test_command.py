@@ -17,8 +17,8 @@ from strata.executors.base import Executor, ExecutorUnavailable, StrataError
 from tests.validation.stub import StubExecutor
 from validation.__main__ import main, parser
 from validation.host import whole_file
-from validation.operations.attention.case import Case
-from validation.operations.experts.case import parse
+from validation.operations.kv_pack.case import Case
+from validation.operations.registry import parse
 from validation.run import owner
 from validation.soak import command as soak
 from validation.soak import plan as soak_plan

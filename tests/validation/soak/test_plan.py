@@ -5,18 +5,27 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.kernels.paths import PATHS
+from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import GROUPS
+from validation.core.operation import Recipe
 from validation.operations import registry
-from validation.operations.attention.case import Case
-from validation.operations.experts.case import ExpertCase, parse
+from validation.operations.attention import random_cases
+from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.recipes import Routing, Values, Weights
+from validation.operations.kv_pack import random_cases as pool_cases
+from validation.operations.kv_pack.case import Case
 from validation.run.runner import Job
 from validation.soak import plan as soak_plan
 
+
+def recipes(path: Path) -> list[Recipe]:
+    """The synthetic recipes of a path's kind of data."""
+    return [recipe for recipe in registry.of_kind(registry.of_path(path)) if recipe.name != "captured"]
+
+
 #: Runs within which every path has met every recipe: each path comes once a cycle, with the next recipe, and those of
 #: experts have one of drawn parts in between.
-MEETINGS = len(soak_plan.CYCLE) * 2 * max(len(soak_plan.recipes(path)) for path in soak_plan.CYCLE)
+MEETINGS = len(soak_plan.CYCLE) * 2 * max(len(recipes(path)) for path in soak_plan.CYCLE)
 
 
 def of(one: Job) -> Case:
@@ -37,17 +46,17 @@ def _attention(jobs: list[Job]) -> list[Case]:
 def test_a_run_is_a_function_of_seed_and_index(seed: int, index: int) -> None:
     job = soak_plan.job(seed, index)
     assert soak_plan.job(seed, index) == job
-    assert parse(job.case.text()) == job.case
-    assert isinstance(job.case, ExpertCase) == (registry.of_path(job.path) in registry.ROUTED)
+    assert registry.parse(job.case.text()) == job.case
+    assert isinstance(job.case, ExpertCase) == (registry.of_path(job.path) in ("expert", "router", "combine"))
     if isinstance(job.case, Case):
-        low, high = soak_plan.CONTEXTS
+        low, high = pool_cases.CONTEXTS
         assert low <= job.case.context <= high
-        assert job.case.queries <= soak_plan.EDGE_QUERIES
+        assert job.case.queries <= random_cases.EDGE_QUERIES
 
 
 def test_every_path_meets_every_recipe_of_its_operation() -> None:
     met = {(job.path.name, job.case.recipe) for job in _jobs(1, MEETINGS)}
-    wanted = {(path.name, recipe.name) for path in PATHS.values() for recipe in soak_plan.recipes(path)}
+    wanted = {(path.name, recipe.name) for path in PATHS.values() for recipe in recipes(path)}
     put_together = {(path, recipe) for path, recipe in met if ":" in recipe}
     assert met - put_together == wanted
     assert {recipe for _, recipe in wanted} == set(registry.recipes_of_all()) - {"captured"}
@@ -64,10 +73,10 @@ def test_a_pattern_chooses_the_paths() -> None:
 
 def test_every_size_occurs() -> None:
     attention = _attention(_jobs(1, MEETINGS))
-    assert {case.page_size for case in attention} == set(soak_plan.PAGE_SIZES)
-    assert {case.n_head_kv for case in attention} == set(soak_plan.KV_HEADS)
+    assert {case.page_size for case in attention} == set(pool_cases.PAGE_SIZES)
+    assert {case.n_head_kv for case in attention} == set(pool_cases.KV_HEADS)
     assert {case.group for case in attention} == set(GROUPS)
-    assert {case.queries for case in attention} == {*range(1, soak_plan.QUERIES + 1), soak_plan.EDGE_QUERIES}
+    assert {case.queries for case in attention} == {*range(1, random_cases.QUERIES + 1), random_cases.EDGE_QUERIES}
     assert any(case.top < case.context for case in attention)
     assert any(case.top > case.context for case in attention)
 
@@ -75,7 +84,7 @@ def test_every_size_occurs() -> None:
 def test_the_checked_build_reaches_every_path_in_one_group() -> None:
     checked = [job for job in _jobs(1, soak_plan.CHECKED_EVERY * len(soak_plan.CYCLE)) if job.flavor == "checked"]
     assert {job.path.name for job in checked} == set(PATHS)
-    assert {case.group for case in _attention(checked)} == {soak_plan.CHECKED_GROUP}
+    assert {case.group for case in _attention(checked)} == {random_cases.CHECKED_GROUP}
 
 
 def test_seeds_are_fresh() -> None:

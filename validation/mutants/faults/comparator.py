@@ -254,9 +254,9 @@ def _bits() -> Iterator[Mutant]:
         'f"array is {shapes}")\n    if got.size == 0:\n        return Check(name, Verdict.EXACT)',
         "Two arrays of nothing are equal.",
     )
-    stale = "stale = (bits == POISON_OUTPUT) | (bits == POISON_WORKSPACE)"
-    yield _fault("output-poison", stale, "stale = bits == POISON_WORKSPACE", "The poison of outputs is an answer.")
-    yield _fault("workspace-poison", stale, "stale = bits == POISON_OUTPUT", "The poison of workspaces is an answer.")
+    stale = "stale = (words == POISON_OUTPUT) | (words == POISON_WORKSPACE)"
+    yield _fault("output-poison", stale, "stale = words == POISON_WORKSPACE", "The poison of outputs is an answer.")
+    yield _fault("workspace-poison", stale, "stale = words == POISON_OUTPUT", "The poison of workspaces is an answer.")
     yield _fault(
         "rest-of-two-written",
         stale,

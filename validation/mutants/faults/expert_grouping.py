@@ -230,8 +230,8 @@ _HOST = (
     ),
     _host(
         "stray-accepted",
-        "stray = np.flatnonzero((flat < 0) | (flat >= experts))",
-        "stray = np.flatnonzero(flat > experts)",
+        "invalid = np.flatnonzero((flat < 0) | (flat >= experts))",
+        "invalid = np.flatnonzero(flat > experts)",
         "Ids below 0 and the number of experts are taken.",
         "experts_stray",
     ),

@@ -12,7 +12,7 @@ CASE, CHECKS, EXPECTED = (
     "validation/operations/experts/expected.py",
 )
 PROMISES, BOUNDS = "validation/operations/experts/preconditions.py", "validation/operations/experts/bound.py"
-REFERENCE, AROUND = "validation/operations/experts/reference.py", "validation/operations/router/run.py"
+REFERENCE, ROWS = "validation/operations/experts/reference.py", "validation/core/row_operation.py"
 _BOUNDS = ("tests/validation/operations/experts/test_bound.py",)
 _REFERENCE = ("tests/validation/operations/experts/test_reference.py",)
 FMA, _FMA = "validation/numerics/fma.py", ("tests/validation/numerics/test_fma.py",)
@@ -38,21 +38,21 @@ _CASE = (
     ),
     _fault(
         "nan-as-zero",
-        CHECKS,
+        FMA,
         "out[np.isnan(out)] = NAN.view(np.float32)",
         "out[np.isnan(out)] = 0",
         "A NaN compares as a zero.",
     ),
     _fault(
         "infinity-as-nan",
-        CHECKS,
+        FMA,
         "out[np.isnan(out)] = NAN.view(np.float32)",
         "out[~np.isfinite(out)] = NAN.view(np.float32)",
         "An infinity compares as a NaN.",
     ),
     _fault(
         "bits-in-half",
-        CHECKS,
+        FMA,
         "    out = np.array(x)\n    out[np.isnan(out)]",
         "    out = np.array(x)\n    out.view(np.uint32)[...] &= 0xFFFFFFFE\n    out[np.isnan(out)]",
         "The last bit is not compared.",
@@ -89,7 +89,7 @@ _CASE = (
     _fault(
         "nothing-launched",
         CHECKS,
-        "return [judge.witnessed(executor, witnesses, None, {}), holds",
+        "return [witnessed(executor, witnesses, None, {}), holds",
         "return [holds",
         "Nobody asks whether anything was launched.",
     ),
@@ -236,38 +236,59 @@ _CASE = (
     ),
     _fault(
         "router-ids-unseen",
-        AROUND,
-        'identical("ids", got.ids, due.ids, axes=axes)',
-        'identical("ids", due.ids.copy(), due.ids, axes=axes)',
-        "The router's choice is not compared.",
+        ROWS,
+        "            operation.comparable(got[name]),\n",
+        "            operation.comparable(got[name] if name == trial.outcome.main else due[name].copy()),\n",
+        "Outputs behind the first are not compared: the router's choice.",
     ),
     _fault(
         "router-nans-at-most",
-        AROUND,
-        'holds("nans", got.nans == nans,',
-        'holds("nans", got.nans <= nans,',
-        "Too few NaN reported by the router are accepted.",
+        ROWS,
+        'holds(name, got == due, f"{got} reported as {name}, expected {due}")',
+        'holds(name, got <= due, f"{got} reported as {name}, expected {due}")',
+        "Too few values reported by a kernel are accepted.",
     ),
     _fault(
         "combine-bits-unseen",
-        AROUND,
-        '_whole(identical("bits", out, bits,',
-        '_whole(identical("bits", bits.copy(), bits,',
-        "Bits of sums are not compared.",
+        ROWS,
+        'checks = _same(operation, trial, outcome.outputs, expected.outputs, "bits")',
+        'checks = _same(operation, trial, {k: v.copy() for k, v in expected.outputs.items()}, expected.outputs, "bits")',
+        "Bits are not compared with those of the model.",
     ),
     _fault(
         "combine-lost-unseen",
-        AROUND,
-        'holds("lost", got.lost == lost,',
-        'holds("lost", got.lost <= lost,',
-        "Too few outputs reported lost are accepted.",
+        ROWS,
+        "    found.checks += operation.judged(trial)\n",
+        "",
+        "What an operation asks besides is not asked.",
     ),
     _fault(
         "combine-broken-unseen",
-        AROUND,
+        "validation/operations/combine/operation.py",
         'holds("broken", strange == 0,',
         'holds("broken", strange >= 0,',
         "Outputs that cannot be finite may be numbers.",
+    ),
+    _fault(
+        "bound-of-rows-unseen",
+        ROWS,
+        "    if reference is not None:\n",
+        "    if reference is None:\n",
+        "Rows are not held against FP64.",
+    ),
+    _fault(
+        "rows-of-any-shape",
+        ROWS,
+        "    if misshapen:",
+        "    if misshapen and not trial.first.outputs:",
+        "Outputs may have other names, axes and rows than the operation's.",
+    ),
+    _fault(
+        "rows-not-repeated",
+        ROWS,
+        "    found.checks += repeated(operation, trial, order)\n",
+        "",
+        "Rows may depend on their place in the launch.",
     ),
 )
 

@@ -90,11 +90,11 @@ def _harness() -> Iterator[Mutant]:
     bare, named = 'object.__setattr__(self, "run", handed(self.run))', "handed(getattr(self, name))"
     for name, file, old in (
         ("attention", "operations/attention/kernels", bare),
-        ("experts", "operations/experts/operation", bare),
+        ("experts", "operations/experts/under_test", bare),
         ("packing", "operations/kv_pack/run", named),
-        ("router", "operations/router/run", named),
+        ("rows", "core/row_operation", "return handed(bound)(executor, path, inputs)"),
     ):
-        new = "pass" if old is bare else "getattr(self, name)"
+        new = {bare: "pass", named: "getattr(self, name)"}.get(old, "return bound(executor, path, inputs)")
         yield _fault(f"originals-{name}", file, old, new, "A candidate gets what its expectation is made from.")
     yield _fault(
         "no-copies",
@@ -183,7 +183,7 @@ def _unwatched() -> Iterator[Mutant]:
         ("packed-rows", "kv_pack", "executor.array(x.reshape(rows, HEAD_DIM), name"),
         ("expert-addresses", "experts", 'executor.array(np.array(addresses, np.uint64), "expert addresses"'),
         ("fused-ids", "expert_fused", 'executor.array(ids, "ids"'),
-        ("older-pairs", "older_experts", 'executor.array(grouping.pairs, "pairs"'),
+        ("older-pairs", "experts_baseline", 'executor.array(grouping.pairs, "pairs"'),
         ("router-logits", "router", 'executor.array(logits, "logits"'),
         ("combine-weights", "combine", "buffers[name] = executor.array(x, name"),
     ):

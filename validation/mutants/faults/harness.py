@@ -8,12 +8,18 @@ from validation.mutants.mutant import Edit, Mutant
 
 POOLS, PLANES, PARITY, PROFILES = (
     f"validation/{name}.py"
-    for name in ("operations/attention/pools", "operations/attention/planes", "parity/command", "run/plan")
+    for name in (
+        "operations/attention/pools",
+        "operations/kv_pack/planes",
+        "parity/command",
+        "operations/attention/plan",
+    )
 )
 STATIONS, RUNNER, OPERATIONS = (
     f"validation/{name}.py" for name in ("run/executors", "run/runner", "operations/attention/kernels")
 )
 WHOLE_RUN, REQUEST = "validation/ledger/whole_run.py", "validation/run/plan_request.py"
+PAGES = "validation/operations/kv_pack/pages.py"
 SELECTION, DRAWS = "validation/operations/attention/selection.py", "validation/core/random_streams.py"
 PROOF, CONTROL = "validation/controls/self_test.py", "validation/core/control.py"
 
@@ -78,7 +84,7 @@ def _data() -> Iterator[Mutant]:
     )
     yield _fault(
         "spare-pages-zero",
-        POOLS,
+        PAGES,
         "        return np.full(shape, POISON_HALF, np.uint16).view(np.float16)\n"
         "    out = np.full(shape, POISON_CODE, np.uint8).view(dtype)\n"
         "    if dtype == np.uint8:",
@@ -87,7 +93,7 @@ def _data() -> Iterator[Mutant]:
     )
     yield _fault(
         "scales-unpoisoned",
-        POOLS,
+        PAGES,
         "return np.full(shape, POISON_HALF, np.uint16).view(np.float16)",
         "return np.zeros(shape, np.float16)",
         "Scales and FP16 values that nobody may read are zeros.",
@@ -102,28 +108,28 @@ def _data() -> Iterator[Mutant]:
     yield _fault("no-ids-behind-widths", SELECTION, "TAIL = 5\n", "TAIL = 0\n", "The widest row has nothing behind it.")
     yield _fault(
         "no-page-absent",
-        POOLS,
+        PAGES,
         "        table[:logical][absent] = -1\n",
         "",
         "Recipes of absent pages leave none out.",
     )
     yield _fault(
         "no-chunk-absent",
-        POOLS,
+        PAGES,
         "            absent[first // page_size : -(-end // page_size)] = True\n",
         "            absent[first // page_size : first // page_size + 1] = True\n",
         "No whole chunk is absent.",
     )
     yield _fault(
         "pages-in-order",
-        POOLS,
+        PAGES,
         'table[:logical] = 1 + stream.child("order").permutation(logical * spread)[:logical]',
         "table[:logical] = 1 + np.arange(logical * spread)[:logical]",
         "Page tables of every recipe are the identity.",
     )
     yield _fault(
         "no-page-shared",
-        POOLS,
+        PAGES,
         "        table[3:logical:4] = table[2 : logical - 1 : 4]\n",
         "        pass\n",
         "No two logical pages share a physical one.",
@@ -163,7 +169,7 @@ def _seeds() -> Iterator[Mutant]:
         ("seed-halved", "self.seed & ~1", "A seed and its neighbour give the same data."),
         ("seed-of-32-bits", "self.seed & 0xFFFFFFFF", "Seeds that differ above bit 31 give the same data."),
     ):
-        yield _fault(name, "validation/operations/attention/case.py", stream, stream.replace("self.seed", seed), why)
+        yield _fault(name, "validation/operations/kv_pack/case.py", stream, stream.replace("self.seed", seed), why)
     yield _fault(
         "names-ignored",
         DRAWS,
@@ -180,7 +186,7 @@ def _seeds() -> Iterator[Mutant]:
     )
     yield _fault(
         "seed-of-packs-fixed",
-        PROFILES,
+        "validation/operations/kv_pack/plan.py",
         "Case(name, seed, cells, 0, page_size, group=1) for",
         "Case(name, 1, cells, 0, page_size, group=1) for",
         "Packing cases have seed 1.",
@@ -195,8 +201,8 @@ def _seeds() -> Iterator[Mutant]:
     yield _fault(
         "seed-of-sizes-ignored",
         REQUEST,
-        "Case(options.recipe or profiles.SIZED_RECIPE, options.seed,",
-        "Case(options.recipe or profiles.SIZED_RECIPE, 1,",
+        "Case(options.recipe or attention_plan.SIZED_RECIPE, options.seed,",
+        "Case(options.recipe or attention_plan.SIZED_RECIPE, 1,",
         "--seed does not reach a size of one's own.",
     )
 

@@ -10,6 +10,7 @@ JUDGE, PROBES, CASE, RUNNER = (
     f"validation/{name}.py"
     for name in ("operations/attention/gates", "core/negative_probes", "operations/attention/run", "run/runner")
 )
+LAUNCHES = "validation/core/launches.py"
 GATES = "validation/operations/attention/bounds/prompt_attention.py"
 REFERENCE = "validation/operations/attention/reference.py"
 
@@ -268,7 +269,7 @@ def _battery() -> Iterator[Mutant]:
     )
     yield _fault(
         "bit-battery",
-        JUDGE,
+        PROBES,
         "wrong.view(np.uint8).reshape(-1)[-1] ^= 1",
         "pass",
         "No bit is flipped to see whether it is refused.",
@@ -308,7 +309,7 @@ def _witness() -> Iterator[Mutant]:
         ),
     )
     for name, old, new, why in rows:
-        yield _fault(f"witness-{name}", JUDGE, old, new, why)
+        yield _fault(f"witness-{name}", LAUNCHES, old, new, why)
     yield _fault(
         "witness-not-asked",
         CASE,
@@ -429,7 +430,7 @@ def _case() -> Iterator[Mutant]:
     )
     yield _fault(
         "held-for-another-case",
-        CASE,
+        "validation/core/memo.py",
         "if kind not in self._held or self._held[kind][0] != key:",
         "if kind not in self._held:",
         "Every case is judged on the first one's data.",

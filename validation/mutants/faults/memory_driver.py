@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from validation.mutants.mutant import Mutant
 
-_CONTRACT = ("tests/strata/memory/test_driver_contract.py", "tests/strata/memory/test_real.py")
+_CONTRACT = ("tests/strata/memory/driver/test_driver_contract.py", "tests/strata/memory/driver/test_real.py")
 _KERNEL = ("tests/strata/kernels/test_compare_bytes.py",)
 
 
@@ -21,70 +21,70 @@ def _kernel(name: str, old: str, new: str, why: str) -> Mutant:
 _DRIVER = (
     _driver(
         "staging-refilled-early",
-        "real_compare",
+        "driver/real_compare",
         '                call("compare", self._cuda.cuStreamSynchronize, stream)  # its last copy reads the buffer\n',
         "",
         "A staging buffer is filled again before the copy from it has been made.",
     ),
     _driver(
         "results-of-the-last-round",
-        "real_compare",
+        "driver/real_compare",
         '        call("compare", self._cuda.cuMemsetD8Async, self._results, 0, words * 8, first)\n',
         "",
         "A comparison adds to what an earlier one has found.",
     ),
     _driver(
         "results-read-early",
-        "real_compare",
+        "driver/real_compare",
         '        for lane in self._lanes:\n            call("compare", self._cuda.cuStreamSynchronize, lane.stream)\n        out',
         "        out",
         "Results are read before the kernels have run.",
     ),
     _driver(
         "offset-in-its-piece",
-        "real_compare",
+        "driver/real_compare",
         "index, at + difference.offset, difference.expected",
         "index, difference.offset, difference.expected",
         "A difference is named by its place in a staged piece.",
     ),
     _driver(
         "last-difference",
-        "real_compare",
+        "driver/real_compare",
         "differing = np.flatnonzero(found[:, 0])\n",
         "differing = np.flatnonzero(found[:, 0])[::-1]\n",
         "The last range that differs is named.",
     ),
     _driver(
         "blocking-copy-in-flight",
-        "real",
+        "driver/real",
         '        if stream is None:\n            self._call("copy_in", self._cuda.cuStreamSynchronize, on)\n        else:\n',
         "        if stream is not None:\n",
         "A blocking copy returns before it has landed.",
     ),
     _driver(
         "source-freed-in-flight",
-        "real",
+        "driver/real",
         "            self._streams[stream].append((self._queued, host))\n",
         "",
         "The bytes of a queued copy are freed before it has been made.",
     ),
     _driver(
         "source-kept-for-ever",
-        "real",
+        "driver/real",
         "        while kept and kept[0][0] <= upto:\n",
         "        while kept and kept[0][0] < 0:\n",
         "The bytes of copies that have landed are never freed.",
     ),
     _driver(
         "view-without-mapping",
-        "real",
+        "driver/real",
         "        if self.mappings.starting(va) is not None:\n            self.mappings.remove(va)\n",
         "",
         "The driver does not notice that a mapping has ended.",
     ),
     _driver(
         "fill-in-flight",
-        "real",
+        "driver/real",
         '            self._call("fill", self._cuda.cuStreamSynchronize, self._own)\n',
         "",
         "A fill returns before it has landed.",

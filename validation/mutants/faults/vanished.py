@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from validation.mutants.mutant import Mutant
 
-PROFILES, PLAN = "validation/run/plan.py", "validation/operations/experts/plan.py"
+PROFILES, PLAN = "validation/operations/attention/plan.py", "validation/operations/router/plan.py"
 PROOF, VALUES = "validation/controls/self_test.py", "validation/controls/values.py"
 
 
@@ -38,27 +38,27 @@ def mutants() -> Iterator[Mutant]:
     yield _fault(
         "checked-build",
         PROFILES,
-        '*(Entry(case, flavor="checked") for case in [*cases, wide]),',
-        '*(Entry(case, flavor="fast") for case in [*cases, wide]),',
+        '*(Planned(case, flavor="checked") for case in [*cases, wide]),',
+        '*(Planned(case, flavor="fast") for case in [*cases, wide]),',
         "Quick cases of attention are run in the build that watches nothing.",
     )
     yield _fault(
         "required-size",
         PROFILES,
-        "REQUIRED = ((4096, 512), (1500, 512))",
-        "REQUIRED = ((4096, 512),)",
+        "REQUIRED = _REQUIRED.sizes",
+        "REQUIRED = _REQUIRED.sizes[:1]",
         "A record needs no ragged size.",
     )
     yield _fault(
         "page-size",
-        PROFILES,
+        "validation/operations/kv_pack/plan.py",
         "for page_size in PAGE_SIZES]\n    page_size, heads",
         "for page_size in PAGE_SIZES[1:]]\n    page_size, heads",
         "Packing meets no pages of one cell.",
     )
     yield _fault(
         "pairs-of-formats",
-        PLAN,
+        "validation/operations/experts/plan.py",
         'every = [small(name, seed) for name in ("experts_plain", "experts_decades", "experts_golden")]',
         'every = [small(name, seed) for name in ("experts_plain", "experts_decades")]',
         "Blocks that ggml quantised are run in two pairs of formats alone.",
@@ -66,8 +66,8 @@ def mutants() -> Iterator[Mutant]:
     yield _fault(
         "router-sizes",
         PLAN,
-        "sizes = [(9, 70, 10), (5, 512, 10), (3, 256, 8), (4, 5, 1)]",
-        "sizes = [(9, 70, 10), (3, 256, 8), (4, 5, 1)]",
+        "_QUICK = ((9, 70, 10), (5, 512, 10), (3, 256, 8), (4, 5, 1))",
+        "_QUICK = ((9, 70, 10), (3, 256, 8), (4, 5, 1))",
         "No quick case routes among 512 experts.",
     )
     yield _fault(

@@ -14,6 +14,7 @@ import numpy as np
 from strata.cpus import usable
 from strata.executors.base import Executor
 from strata.executors.lanes import RULES, Rule
+from strata.kernels import tiers
 from strata.kernels.paths import Path
 from strata.kernels.pool import HEAD_DIM
 from strata.kernels.prompt_attention import cells_per_chunk
@@ -81,8 +82,8 @@ def kernel_bound(path: Path, inputs: Inputs, reference: Reference, own: np.ndarr
         scores: np.ndarray | float = 0.0
         chunk = 1
         if path.operation == "prompt_attention":
-            chunk = cells_per_chunk(path.mode, int(path.tier.removeprefix("sm")))
-            rounding, scores = bounds.rounding(path, width, rule), score_error(of, bounds.PRODUCTS[path.tier], rule)
+            chunk = cells_per_chunk(path.mode, path.tier_number)
+            rounding, scores = bounds.rounding(path, width, rule), score_error(of, tiers.find(path.tier).fp16.k, rule)
         elif path.operation == "decode_attention":
             rounding = base_bounds.rounding(width)
         else:

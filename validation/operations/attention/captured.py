@@ -19,12 +19,14 @@ from strata.kernels.pool import GROUPS, HEAD_DIM, MODE_FORMATS, Pool
 from validation.captured import archive
 from validation.captured.archive import Capture, CaptureError
 from validation.core.arrays import frozen
-from validation.operations.attention import planes
-from validation.operations.attention.case import MOST, Case, CaseError
-from validation.operations.attention.planes import Cells
-from validation.operations.attention.pools import Inputs, page_table, place, select
-from validation.operations.attention.recipes import find
+from validation.core.case import CaseError
+from validation.operations.attention.pools import Inputs, select
+from validation.operations.kv_pack import planes
 from validation.operations.kv_pack import reference as kv_pack
+from validation.operations.kv_pack.case import MOST_CELLS, MOST_KV_HEADS, Case
+from validation.operations.kv_pack.pages import page_table, place
+from validation.operations.kv_pack.planes import Cells
+from validation.operations.kv_pack.recipes import find
 from validation.operations.kv_pack.run import ROTATED, pack
 
 PACKERS = ("kernel", "reference", "gguf")
@@ -46,10 +48,10 @@ def load(file: FilePath) -> Capture:
             f"{file} has {facts.n_head} query heads on {facts.n_head_kv} KV heads; expected {_listed(GROUPS)} query"
             " heads a KV head"
         )
-    if facts.n_head_kv > MOST["kv"] or facts.tokens > MOST["context"]:
+    if facts.n_head_kv > MOST_KV_HEADS or facts.tokens > MOST_CELLS:
         raise CaptureError(
-            f"{file} has {facts.n_head_kv} KV heads and {facts.tokens} tokens; expected at most {MOST['kv']} and"
-            f" {MOST['context']}"
+            f"{file} has {facts.n_head_kv} KV heads and {facts.tokens} tokens; expected at most {MOST_KV_HEADS} and"
+            f" {MOST_CELLS}"
         )
     return frozen(capture)
 

@@ -24,9 +24,9 @@ from mpmath.libmp import from_man_exp, mpi_exp
 
 from strata.kernels.pool import HEAD_DIM, Pool
 from validation.numerics.interval import Enclosure
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.selection import WIDTH
+from validation.operations.kv_pack.case import Case
 
 #: Fraction bits of a weight: more than any weight that FP64 tells from zero needs (2**-1074).
 BITS = 1100

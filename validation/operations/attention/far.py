@@ -15,11 +15,11 @@ from strata.kernels.pool import Pool, PoolBuffers
 from validation.core.far_checks import Part, same
 from validation.core.mapped_buffers import Mapped
 from validation.operations.attention import pools
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.pages import MOST_ROWS
+from validation.operations.kv_pack.recipes import find
 
-#: Rows that a pool has fewer of, by `Pool.check`.
-MOST_ROWS = 1 << 31
 #: Queries: four 32-bit words of each step record are more bytes than 32 bits count, and so is everything else.
 QUERIES = 1 << 29
 #: The checks of prompt attention.
@@ -32,7 +32,7 @@ def prompt(case: Case, path: Path, executor: LanesExecutor) -> Sequence[Part]:
     def ask() -> Any:
         inputs, near, buffers = _near(case, path, executor)
         moved, out = _far(executor, inputs, buffers, case.queries)
-        program = prompt_attention.kernel(path.mode, int(path.tier.removeprefix("sm")), moved.group)
+        program = prompt_attention.kernel(path.mode, path.tier_number, moved.group)
         args = (moved.q, *moved.pool, moved.ids, moved.steps, out, np.int32(moved.cap), np.int32(moved.page_size))
         first = QUERIES * moved.kv_heads - case.queries
         executor.launch_end(program, (QUERIES, moved.kv_heads, 1), args, first)
@@ -103,3 +103,8 @@ def far_pool(executor: LanesExecutor, pool: Pool) -> PoolBuffers:
     assert v is not None
     table = executor.array(np.where(pool.table >= 0, pool.table + shift, -1).astype(np.int32), "page table")
     return PoolBuffers(k, last(pool.k_scale, "k scales"), v, last(pool.v_scale, "v scales"), table)
+
+
+def names(recipe: str) -> tuple[str, ...]:
+    """The checks that cases of a recipe are asked on lanes."""
+    return NAMES if find(recipe).far else ()

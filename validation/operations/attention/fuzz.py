@@ -21,16 +21,16 @@ from strata.executors.base import Executor, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import decode_attention, prompt_attention
 from strata.kernels.attention import Result
-from strata.kernels.paths import MODES, Path
-from strata.kernels.pool import GROUPS, HEAD_DIM, MODE_FORMATS, Pool
+from strata.kernels.paths import Path
+from strata.kernels.pool import GROUPS, HEAD_DIM, MODE_FORMATS, MODES, Pool
 from validation.core.arrays import frozen
-from validation.core.fuzz_compared import Compared
+from validation.core.fuzz_compared import Compared, FuzzKind
 from validation.core.fuzz_numbers import NUMBERS, floats, halves
 from validation.core.handed import handed
 from validation.core.random_streams import Stream
 from validation.core.unknown_operation import UnknownOperationError
 from validation.numerics.tensorcore_rules import rule_for
-from validation.operations.attention.selection import TOP
+from validation.operations.kv_pack.case import TOP
 
 OPERATIONS = ("prompt_attention", "decode_attention")
 PAGE_SIZES = (1, 4, 16, 64, 512)
@@ -161,3 +161,6 @@ def compare(executor: Executor, seed: int, what: Configuration, path: Path) -> C
         ours.guards_ok and theirs.guards_ok,
         arch=tuple(sorted({witness.arch for witness in ours.witnesses})),
     )
+
+
+KIND = FuzzKind(configuration, compare)

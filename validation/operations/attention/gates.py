@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from strata.executors.base import Executor, Witness
 from validation.core.negative_probes import self_check
-from validation.core.verdict import AXES, Check, holds, identical, short, within
+from validation.core.verdict import AXES, Check, short, within
 from validation.numerics.ulps import histogram
 from validation.operations.attention.bounds import prompt_attention as bounds
 from validation.operations.attention.reference import Reference
@@ -102,14 +100,6 @@ def worst(new: np.ndarray, truth: Truth) -> tuple[int, int, int]:
     return row, head, dim
 
 
-def bit_battery(expected: np.ndarray) -> Check:
-    """Whether the bit comparison refuses one flipped bit, where bits alone judge a case."""
-    wrong = np.ascontiguousarray(expected).copy()
-    wrong.view(np.uint8).reshape(-1)[-1] ^= 1
-    refused = not identical("bits", wrong, expected).verdict.passes
-    return holds("self", refused, "the bit comparison accepts a flipped bit")
-
-
 def _relative(error: float, scale: float) -> float | None:
     return error / scale if scale > 0 else None
 
@@ -150,37 +140,3 @@ def figures(new: np.ndarray, old: np.ndarray | None, reference: Reference) -> di
                 out["error_new_to_rounded_v"], float(np.abs(reference.rounded).max())
             )
     return out
-
-
-def witnessed(executor: Executor, witnesses: Sequence[Witness], blocks: int | None, images: Mapping[str, str]) -> Check:
-    """EXACT when launches happened, on this executor, from the right images, block for block.
-
-    blocks: how many blocks the case needs in all, None where only the launches' own grids are known;
-    images: SHA-256 of the image that each entry must have run from; empty when none is known.
-    """
-    if not witnesses:
-        return holds("witness", False, "nothing was launched")
-    wrong = []
-    for witness in witnesses:
-        x, y, z = witness.grid
-        if witness.executor != executor.name:
-            wrong.append(f"{witness.entry} ran on {witness.executor}, expected {executor.name}")
-        if witness.arch.partition(" on ")[0] != executor.arch:
-            wrong.append(f"{witness.entry} is an image for {witness.arch}, expected {executor.arch}")
-        if len(witness.image) != 64 or set(witness.image) - set("0123456789abcdef"):
-            wrong.append(f"{witness.entry} has no image digest")
-        if images and images.get(witness.entry) != witness.image:
-            wrong.append(f"{witness.entry} ran from image {witness.image[:12]}, expected {images.get(witness.entry)}")
-        if witness.blocks_run != x * y * z:
-            wrong.append(f"{witness.entry} ran {witness.blocks_run} blocks of a grid of {x * y * z}")
-    missing = set(images) - {witness.entry for witness in witnesses}
-    if missing:
-        wrong.append(f"{sorted(missing)[0]} was not launched")
-    total = sum(witness.blocks_run for witness in witnesses)
-    if blocks is not None and total != blocks:
-        wrong.append(f"{total} blocks ran, expected {blocks}")
-    launches = [
-        {"entry": w.entry, "arch": w.arch, "image": w.image, "grid": list(w.grid), "blocks": w.blocks_run}
-        for w in witnesses
-    ]
-    return holds("witness", not wrong, "; ".join(wrong[:1]), {"launches": launches})

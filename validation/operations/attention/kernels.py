@@ -45,11 +45,6 @@ class Operation:
         object.__setattr__(self, "run", handed(self.run))
 
 
-def tier_number(path: Path) -> int:
-    """75 of `sm75`."""
-    return int(path.tier.removeprefix("sm"))
-
-
 def _run_prompt(executor: Executor, path: Path, inputs: Inputs) -> Outcome:
     return prompt_attention.run(executor, path, inputs.q, inputs.pool, inputs.ids, inputs.steps)
 
@@ -75,7 +70,7 @@ def _prepare_decode(executor: Executor, path: Path, inputs: Inputs) -> tuple[Cal
 ATTENTION: Mapping[str, Operation] = {
     "prompt_attention": Operation(
         _run_prompt,
-        lambda path, group: [prompt_attention.kernel(path.mode, tier_number(path), group)],
+        lambda path, group: [prompt_attention.kernel(path.mode, path.tier_number, group)],
         lambda queries, kv_heads: queries * kv_heads,
         _prepare_prompt,
     ),

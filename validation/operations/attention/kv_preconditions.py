@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from strata.kernels.pool import MODE_FORMATS, Pool
-from validation.operations.attention.planes import EXTREME_SCALES, STAIR, STEP, along, slope
-from validation.operations.attention.recipes import Kind, Plane, Sign
 from validation.operations.attention.reference import values
+from validation.operations.kv_pack.planes import EXTREME_SCALES, STAIR, STEP, along, slope
+from validation.operations.kv_pack.recipes import Kind, Plane, Sign
 from validation.operations.kv_pack.reference import INT8_GROUP, Q4_BYTES, q4_0_scales
 
 #: Draws from which on both signs must occur, and both ends (an eighth each) of a range of exponents: chance

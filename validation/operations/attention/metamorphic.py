@@ -20,7 +20,7 @@ import numpy as np
 
 from strata.executors.base import Executor
 from strata.executors.lanes import RULES
-from strata.kernels import decode_attention
+from strata.kernels import decode_attention, tiers
 from strata.kernels.paths import Path
 from strata.kernels.prompt_attention import cells_per_chunk
 from validation.core.unknown_operation import UnknownOperationError
@@ -74,13 +74,13 @@ def ground(path: Path, inputs: Inputs, out: np.ndarray, executor: Executor) -> G
         return Ground(path, inputs, out, decode_attention.CELLS, 1)
     if path.operation != "prompt_attention":
         raise UnknownOperationError(path, "law", ATTENTION)
-    tier = int(path.tier.removeprefix("sm"))
-    k = 16 if tier >= 80 else 8
+    tier = tiers.find(path.tier)
+    k = tier.fp16.k
     rule = getattr(executor, "rule", None)
     # A card without an established rule may add as few as any known one: 4.
     blocks = [rule.block] if rule is not None else [RULES[name].block for name in readings(executor)] or [4]
     step = min(k if block == 0 else min(block, k) for block in blocks)
-    return Ground(path, inputs, out, cells_per_chunk(path.mode, tier), step)
+    return Ground(path, inputs, out, cells_per_chunk(path.mode, tier.number), step)
 
 
 def pages(on: Ground) -> Changed | str:

@@ -8,9 +8,9 @@ import numpy as np
 
 from strata.kernels.pool import HEAD_DIM, MODE_FORMATS
 from validation.operations.attention import fp16_fields
-from validation.operations.attention.planes import Cells
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.zero_weight_cells import q4_0
+from validation.operations.kv_pack.planes import Cells
 
 #: The dim that is one: in the second half of a Q4_0 block and of an INT8 group, off the corners of every tile.
 DIM = 245

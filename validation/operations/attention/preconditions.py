@@ -16,20 +16,15 @@ from strata.kernels.decode_attention import CELLS as DECODE_CELLS
 from strata.kernels.pool import HEAD_DIM, Pool
 from strata.kernels.prompt_attention import cells_per_chunk
 from validation.core.verdict import Check, Verdict
-from validation.operations.attention import kv_preconditions, planes, pools
-from validation.operations.attention.case import Case
+from validation.operations.attention import kv_preconditions, pools
 from validation.operations.attention.kv_preconditions import DRAWS, SIGNS
-from validation.operations.attention.pools import (
-    ABSENT_CELLS,
-    EDGE_WIDTHS,
-    POISON_CODE,
-    POISON_HALF,
-    Inputs,
-    beyond_widths,
-)
-from validation.operations.attention.recipes import Aim, Kind, Pages, Recipe, Widths, find
+from validation.operations.attention.pools import EDGE_WIDTHS, Inputs, beyond_widths
 from validation.operations.attention.reference import values
 from validation.operations.attention.selection import TAIL, WIDTH
+from validation.operations.kv_pack import planes
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.pages import ABSENT_CELLS, POISON_CODE, POISON_HALF
+from validation.operations.kv_pack.recipes import Aim, Kind, Pages, Recipe, Widths, find
 from validation.operations.kv_pack.reference import Q4_BYTES
 
 #: Cells, and slots that belong to no cell, that are looked at; more are read at as many even steps.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from strata.executors.base import Executor, Kernel, Witness
 from strata.kernels.paths import PATHS, Path
-from validation.core.arrays import frozen
+from validation.core.case import CaseError
 from validation.core.findings import Findings
+from validation.core.launches import witnessed
+from validation.core.memo import Memo
 from validation.core.random_streams import Stream
 from validation.core.settings import Settings
 from validation.core.verdict import AXES, Check, Verdict, holds, identical, written
@@ -23,35 +25,16 @@ from validation.operations.attention import preconditions as promises
 from validation.operations.attention.bound import kernel_bound, reference_bound
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.operations.attention.captured import build_captured
-from validation.operations.attention.case import Case, CaseError
 from validation.operations.attention.certificate import Certificate, NotFiniteError, certify
 from validation.operations.attention.kernels import ATTENTION, Operation, device_milliseconds
 from validation.operations.attention.pools import Inputs, build
-from validation.operations.attention.recipes import find
 from validation.operations.attention.reference import Reference, attend
 from validation.operations.attention.sampling import referenced, rows_of
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.recipes import find
 
 #: On lanes a larger case (in cells times query heads) is repeated on the queries that have a reference only.
 REPEAT_LIMIT = 1 << 22
-
-
-@dataclass
-class Memo:
-    """The last value of each kind, its arrays read-only. Tiers of one mode share inputs, reference and baseline of a
-    case."""
-
-    _held: dict[str, tuple[object, Any]] = field(default_factory=dict)
-
-    def get(self, kind: str, key: object, make: Callable[[], Any]) -> Any:
-        """The held value when it was made for `key`, else a new one (pure functions only)."""
-        if kind not in self._held or self._held[kind][0] != key:
-            self._held.pop(kind, None)
-            self._held[kind] = (key, frozen(make()))
-        return self._held[kind][1]
-
-    def forget(self, kind: str) -> None:
-        """Make the value of a kind anew next time."""
-        self._held.pop(kind, None)
 
 
 def run(
@@ -183,7 +166,7 @@ def _witness(
     """What was launched against what the path is made of and the case needs."""
     images = {kernel.entry: executor.build(kernel).digest for kernel in _kernels(path, case, operation)}
     blocks = operation.blocks(case.queries, case.n_head_kv) if operation.blocks else None
-    return replace(judge.witnessed(executor, witnesses, blocks, images), name=name)
+    return replace(witnessed(executor, witnesses, blocks, images), name=name)
 
 
 def _time(

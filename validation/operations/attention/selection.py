@@ -12,11 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from validation.core.random_streams import Stream
+from validation.operations.kv_pack.case import BLOCK
 
-#: Blocks of `BLOCK` cells are selected, at most `TOP_K` cells plus what is left of the last block.
-TOP_K = 2048
-BLOCK = 4
-TOP = TOP_K + BLOCK - 1
 #: Newest cells that every sparse list holds, and the share of older cells replaced per query.
 WINDOW = 512
 DRIFT = 32

@@ -22,10 +22,11 @@ import numpy as np
 
 from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool
 from validation.operations.attention import fp16_fields
-from validation.operations.attention.planes import Cells
-from validation.operations.attention.pools import Inputs, place
+from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import terms
 from validation.operations.attention.selection import TAIL, WIDTH
+from validation.operations.kv_pack.pages import place
+from validation.operations.kv_pack.planes import Cells
 from validation.operations.kv_pack.reference import INT8_GROUP, Q4_BLOCK, Q4_ROW, Q4_ZERO
 
 LOG2_E = math.log2(math.e)

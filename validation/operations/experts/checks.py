@@ -8,19 +8,19 @@ from dataclasses import replace
 import numpy as np
 
 from strata.executors.base import Executor, Kernel, Witness
-from validation.core.negative_probes import self_check
+from validation.core.launches import witnessed
+from validation.core.negative_probes import bit_battery, self_check
 from validation.core.verdict import Check, Verdict, holds, identical, within
-from validation.numerics.fma import NAN
-from validation.operations.attention import gates as judge
+from validation.numerics.fma import plain
 from validation.operations.experts.bound import Bounded
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.expected import Bits, Model, Steps
 from validation.operations.experts.expected_rows import Known
 from validation.operations.experts.inputs import Inputs
-from validation.operations.experts.operation import Grouping, Outcome
 from validation.operations.experts.published import PUBLISHED_TOKENS
 from validation.operations.experts.recipes import Values, Weights, find
 from validation.operations.experts.reference import Codes
+from validation.operations.experts.under_test import Grouping, Outcome
 
 AXES = ("token", "rank", "column")
 _PAIR_AXES = ("pair", "column")
@@ -38,15 +38,7 @@ def launched(
     said = said or (f"{missing[0][0]} of image {missing[0][1][:12]} was not launched" if missing else "")
     if not said and count is not None and len(witnesses) != count:
         said = f"{len(witnesses)} launches, expected {count}"
-    return [judge.witnessed(executor, witnesses, None, {}), holds("images", not said, said)]
-
-
-def plain(x: np.ndarray) -> np.ndarray:
-    """A copy whose NaN all have the bits 7fffffff: the host's arithmetic makes others than a card's, and which NaN it
-    is says nothing."""
-    out = np.array(x)
-    out[np.isnan(out)] = NAN.view(np.float32)
-    return out
+    return [witnessed(executor, witnesses, None, {}), holds("images", not said, said)]
 
 
 def rows(x: np.ndarray, pairs: np.ndarray) -> np.ndarray:
@@ -204,7 +196,7 @@ def battery(got_pairs: np.ndarray, due: Bounded, inputs: Inputs) -> Check:
 
 def refused_bit(out: np.ndarray) -> Check:
     """Whether the bit comparison refuses a flipped bit."""
-    return replace(judge.bit_battery(out), name="self bits")
+    return replace(bit_battery(out), name="self bits")
 
 
 def errors(got: np.ndarray, model: Model) -> dict[str, float | None]:

@@ -22,6 +22,7 @@ from validation.operations.experts import inputs as made
 from validation.operations.experts import kernels
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import Inputs
+from validation.operations.experts.recipes import find
 
 #: Numbers that the kernels keep in 31 bits (pairs, rows, tokens times ranks) and in 32 (16-byte pieces of activations).
 MOST, MOST_PIECES = 1 << 31, 1 << 32
@@ -230,3 +231,8 @@ def _grouped(executor: LanesExecutor, stream: Stream, experts: int, tokens: int,
             return f"{said}: the tiles of {rows} rows are others"
     beside = [buffer for buffer in (*work.values(), *tiles.values(), *counts.values()) if not buffer.guards_intact()]
     return f"{said}: memory around {len(beside)} buffers was overwritten" if beside else ""
+
+
+def names(recipe: str) -> tuple[str, ...]:
+    """The checks that cases of a recipe are asked of the fused path on lanes."""
+    return NAMES[recipe] if find(recipe).far else ()

@@ -12,8 +12,8 @@ import numpy as np
 from strata.executors.base import Buffer, Kernel
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_decode, expert_mmq
+from strata.kernels.experts_baseline import PASS_THREADS
 from strata.kernels.grouping import group
-from strata.kernels.older_experts import PASS_THREADS
 from strata.kernels.paths import Path
 from validation.core.far_checks import Part, same
 from validation.core.mapped_buffers import Mapped
@@ -35,7 +35,7 @@ def mmq(case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Part]
     """What is asked of the baseline."""
     if case.recipe == CROWD:
         return [Part("many pairs", lambda: _grouped(case))]
-    data, tier = made.build(case, path.mode), int(path.tier.removeprefix("sm"))
+    data, tier = made.build(case, path.mode), path.tier_number
     near = expert_mmq.prepare(executor, path, kernels.placed(executor, data), data.x, data.ids)
     expert_mmq.launch(executor, path, near)
 

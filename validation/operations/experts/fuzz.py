@@ -18,18 +18,20 @@ from strata.executors.base import Executor
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_decode, expert_fused, expert_mmq
 from strata.kernels.experts import Experts, Geometry, place
-from strata.kernels.paths import EXPERTS, Path
+from strata.kernels.paths import Path
+from strata.kernels.registry import taking
 from validation.core.arrays import frozen
-from validation.core.fuzz_compared import Compared
+from validation.core.fuzz_compared import Compared, FuzzKind
 from validation.core.handed import handed
 from validation.core.random_streams import Stream
 from validation.core.unknown_operation import UnknownOperationError
+from validation.numerics.fma import plain
 from validation.operations.experts import kernels, stub_kernels
-from validation.operations.experts.checks import grouped, plain
-from validation.operations.experts.fuzz_inputs import Configuration, draw
+from validation.operations.experts.checks import grouped
+from validation.operations.experts.fuzz_inputs import Configuration, configuration, draw
 from validation.operations.experts.inputs import Inputs
-from validation.operations.experts.operation import Outcome
 from validation.operations.experts.reference import Codes
+from validation.operations.experts.under_test import Outcome
 
 SHAPES = (None, *expert_fused.SHAPES, *kernels.MIXED)
 #: A blob lies at an even address; so many of them are tried.
@@ -65,7 +67,7 @@ def _run(executor: Executor, path: Path, inputs: Inputs, stream: Stream) -> Outc
     if path.operation == "expert_decode":
         return kernels.outcome(expert_decode.run(executor, path, held, inputs.x, inputs.ids, trace=True))
     if path.operation != "expert_mmq":
-        raise UnknownOperationError(path, "configuration", EXPERTS)
+        raise UnknownOperationError(path, "configuration", taking("experts"))
     together = 1 + int(stream.child("together").below(inputs.experts, ()))
     return kernels.outcome(expert_mmq.run(executor, path, held, inputs.x, inputs.ids, trace=True, together=together))
 
@@ -146,3 +148,6 @@ def _count(got: np.ndarray | None, want: np.ndarray | None) -> int:
     if got.dtype == np.float32:
         got, want = plain(got).view(np.uint32), plain(want).view(np.uint32)
     return int((got != want).sum())
+
+
+KIND = FuzzKind(configuration, compare)

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from strata.formats import FORMATS
-from strata.kernels.paths import EXPERT_MODES
+from strata.kernels.experts import EXPERT_MODES
 from validation.core.arrays import frozen
 from validation.core.fuzz_numbers import NUMBERS, floats, halves
 from validation.core.random_streams import Stream

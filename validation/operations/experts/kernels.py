@@ -15,9 +15,9 @@ from strata.kernels.paths import Path
 from validation.operations.experts.arithmetic import DECODE, FUSED, MMQ
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import Inputs
-from validation.operations.experts.operation import ExpertOperation, Grouping, Outcome, Shape
 from validation.operations.experts.recipes import Routing, find
 from validation.operations.experts.reference import Codes
+from validation.operations.experts.under_test import ExpertOperation, Grouping, Outcome, Shape
 
 #: Even bytes from an aligned address to each expert in turn: everything that an address may be in 16 bytes.
 OFFSETS = (0, 2, 260, 6, 520, 10, 268, 14)
@@ -117,7 +117,7 @@ def _probes(executor: Executor) -> Probes:
 def _fused_kernels(path: Path, inputs: Inputs | None, shape: Shape | None) -> Sequence[Kernel]:
     if inputs is None:
         return list(expert_fused.kernels(path, tuple(expert_fused.SHAPES)))
-    tier = expert_fused.tier_of(path)
+    tier = path.tier_number
     chosen = expert_fused.default_shape(tier, inputs.pairs, inputs.experts) if shape is None else shape
     both = (chosen, chosen) if isinstance(chosen, int) else chosen
     products = [

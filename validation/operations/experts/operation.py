@@ -1,69 +1,84 @@
-"""How the runner calls the expert kernels: one seam, so that a test can put another kernel there."""
+"""The operations on experts, on the seam."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
-from strata.executors.base import Executor, Kernel, Witness
+from strata.executors.base import Kernel
+from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import Path
-from validation.core.handed import handed
-from validation.operations.experts.arithmetic import FUSED, Arithmetic
+from validation.core.entry import Planned
+from validation.core.far_checks import Part
+from validation.core.findings import Findings
+from validation.core.operation import Operation, Trial
+from validation.core.unknown_operation import UnknownOperationError
+from validation.operations.experts import far, far_baseline, fuzz, plan, random_cases, recipes, required, run
 from validation.operations.experts.case import ExpertCase
-from validation.operations.experts.inputs import Inputs
-from validation.operations.experts.reference import Codes
+from validation.operations.experts.kernels import OPERATIONS as KERNELS
+from validation.operations.experts.recipes import RECIPES, ExpertRecipe
+from validation.operations.experts.under_test import ExpertOperation
 
-#: How a path may be told to do its work: a number of its own, or one for gate and up and one for down.
-Shape = int | tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """Rows in the order in which experts take them. slot: int32 [tokens * top], the row of each pair; source: int32
-    [rows], the token of each; offsets: int32 [experts + 1], the first row of each expert."""
-
-    slot: np.ndarray
-    source: np.ndarray
-    offsets: np.ndarray
+#: Far checks by operation.
+_FAR: Mapping[str, Callable[[ExpertCase, Path, LanesExecutor], Sequence[Part]]] = {
+    "expert_fused": far.parts,
+    "expert_mmq": far_baseline.mmq,
+    "expert_decode": far_baseline.decode,
+}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a run gave. out: float32 [tokens, top, n]; gate, up: float32 [tokens, top, ff], None where the path keeps
-    none; h: codes of [tokens * top, ff], None likewise; ignored: pairs whose id is nobody's; lost: blocks of x, blocks
-    of h and outputs that are not finite, None where the path does not count."""
+class ExpertsOperation(Operation):
+    """One of them.
 
-    out: np.ndarray
-    witnesses: list[Witness]
-    guards_ok: bool
-    ignored: int
-    gate: np.ndarray | None = None
-    up: np.ndarray | None = None
-    h: Codes | None = None
-    grouping: Grouping | None = None
-    lost: tuple[int, int, int] | None = None
+    Parameters
+    ----------
+    name
+        `expert_fused`, `expert_mmq` or `expert_decode`.
+    under_test
+        The kernels of all, since one is another's baseline.
+    """
+
+    data = "expert"
+    rank = 3
+    fuzz = fuzz.KIND
+
+    def __init__(self, name: str, under_test: Mapping[str, ExpertOperation] = KERNELS) -> None:
+        self.name, self.under_test = name, under_test
+
+    def recipes(self) -> Sequence[ExpertRecipe]:
+        return list(RECIPES.values())
+
+    def composed(self, name: str) -> ExpertRecipe | None:
+        return recipes.find(name) if ":" in name else None
+
+    def parse(self, text: str) -> ExpertCase:
+        return ExpertCase.parse(text)
+
+    def planned(self, seed: int, profile: str) -> Sequence[Planned]:
+        return plan.expert(seed, profile)
+
+    def required(self, seed: int) -> Sequence[Planned]:
+        return [Planned(case) for case in required.cases(seed)]
+
+    def random_recipe(self, turn: int, words: Sequence[int]) -> str:
+        """A recipe of the table, and in every second turn one of drawn parts."""
+        known = self.recipes()
+        at, drawn_parts = divmod(turn, 2)
+        return random_cases.recipe(words[-3:]).name if drawn_parts else known[at % len(known)].name
+
+    def random_case(self, recipe: str, words: Sequence[int], checked: bool) -> ExpertCase:
+        return random_cases.case(recipe, words[0], words[1:])
+
+    def far(self, case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Part]:
+        return _FAR[self.name](case, path, executor)
+
+    def kernels(self, path: Path, case: ExpertCase | None = None) -> Sequence[Kernel]:
+        """All that the path may launch: which of them a case does depends on its data."""
+        if path.operation != self.name:
+            raise UnknownOperationError(path, "kernel", (self.name,))
+        return self.under_test[self.name].kernels(path, None, None)
+
+    def judge(self, trial: Trial) -> Findings:
+        return run.run(trial.case, trial.path, trial.executor, trial.settings, trial.memo, self.under_test)
 
 
-@dataclass(frozen=True)
-class ExpertOperation:
-    """run: executor, path, inputs, work shape (None: the path's own choice), whether to trace; arithmetic: what
-    predicts its bits; shapes: the work shapes that a case is repeated in; kernels: what a run of some inputs in a work
-    shape must have launched, of no inputs what a path may launch; launches: how many launches such a run has, None
-    where it is not known; prepare: a function that only launches, for timing, and the
-    buffer it writes; refuses_strays: whether ids that name nobody are an error, and not rows of zeros; lacks: why the
-    device of an executor has no such work shape of a path, "" where it has."""
-
-    run: Callable[[Executor, Path, Inputs, Shape | None, bool], Outcome]
-    arithmetic: Arithmetic = FUSED
-    kernels: Callable[[Path, Inputs | None, Shape | None], Sequence[Kernel]] = field(default=lambda *_: ())
-    shapes: Callable[[ExpertCase], Sequence[Shape]] = field(default=lambda case: ())
-    launches: Callable[[Inputs, Shape | None], int | None] = field(default=lambda *_: None)
-    prepare: Callable[[Executor, Path, Inputs], tuple[Callable[[], object], Any]] | None = None
-    refuses_strays: bool = False
-    lacks: Callable[[Executor, Path, Shape], str] = field(default=lambda *_: "")
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "run", handed(self.run))
+OPERATIONS = tuple(ExpertsOperation(name) for name in KERNELS)

@@ -1,30 +1,12 @@
-"""Which expert cases the profiles have: the words of `profiles.Entry`, which this module cannot import."""
+"""Which expert cases the profiles have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
-
-from strata.kernels.combine import THREADS as COMBINE_THREADS
-from strata.kernels.experts import GATE_UP, MAX_TOP
-from strata.kernels.paths import EXPERT_MODES
-from strata.kernels.router import MOST_EXPERTS, MOST_RANKS
+from strata.kernels.experts import EXPERT_MODES, GATE_UP, MAX_TOP
+from validation.core.entry import Planned
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.recipes import RECIPES, Routing, Values
 from validation.operations.experts.routing import edge_tokens
-from validation.operations.router import recipes as around_recipes
-from validation.operations.router.inputs import BESIDE
-
-
-class Planned(NamedTuple):
-    """The words of an entry, in its order."""
-
-    case: ExpertCase
-    modes: tuple[str, ...] | None = None
-    flavor: str | None = None
-    operations: tuple[str, ...] | None = None
-    edition: int = 1
-
 
 _FUSED = ("expert_fused",)
 #: The older kernels: every case of the fused path asks them too, so on their own they meet fewer.
@@ -45,8 +27,8 @@ TIMED_MODE = "iq3_xxs/iq4_nl"
 
 #: Tokens, experts and ranks of a case with more experts than a warp has lanes and more pairs than a block has threads.
 MANY = (104, 40, 10)
-#: Tokens of the recipes in which each has a size of its own: of experts, and around them.
-LADDER_TOKENS, LADDER_ROWS = 24, 48
+#: Tokens of the recipes in which each has a size of its own.
+LADDER_TOKENS = 24
 
 #: Tokens, experts and ranks of a case with more experts than four warps have lanes, and of one with as many ranks as
 #: there may be. The most experts, 1,024, are grouped alone (`magnitude.experts.MANY_EXPERTS`): so many blobs take
@@ -60,30 +42,6 @@ FAR = (2, 3, 2, 256, 64)
 _EACH_FORMAT = (*(f"{form}/iq4_nl" for form in GATE_UP), _SOME[1])
 #: Recipes of large cases, which not every list of recipes has.
 _LARGE = ("experts_many", "experts_crowd", "experts_far")
-_WARP = 32
-#: Tokens, experts and ranks of the router on both sides of a warp's lanes, of its turns, and of the most of each.
-ROUTER_SIZES = (
-    (1, _WARP - 1, _WARP - 1),
-    (2, _WARP, MOST_RANKS),
-    (3, _WARP + 1, MOST_RANKS - 1),
-    (4, 8 * _WARP + 1, 16),
-    (5, 16 * _WARP + 1, 17),
-    (2, MOST_EXPERTS - 1, MOST_RANKS),
-    (9, MOST_EXPERTS, MOST_RANKS),
-)
-#: Tokens, ranks and columns of a sum: ranks on both sides of powers of two, up to the most that experts give; columns
-#: of half a block's threads, of all, and of one and a half.
-COMBINE_SIZES = (
-    (3, 2, 256),
-    (2, 15, 256),
-    (3, 16, 4 * COMBINE_THREADS),
-    (2, 17, 256),
-    (2, 31, 256),
-    (1, _WARP, 256),
-    (3, _WARP + 1, 256),
-    (2, MAX_TOP - 1, 256),
-    (2, MAX_TOP, 768),
-)
 
 
 def small(recipe: str, seed: int) -> ExpertCase:
@@ -154,53 +112,3 @@ def _full(seed: int) -> list[Planned]:
 def expert(seed: int, profile: str) -> list[Planned]:
     """Cases of the expert operations."""
     return {"quick": _quick, "standard": _standard, "full": _full}[profile](seed)
-
-
-#: Sizes of cases that have a token for every step of a ladder.
-_LADDER_SIZES = {"router": [(LADDER_ROWS, 70, 10)], "combine": [(LADDER_ROWS, 10, 256)]}
-#: Of recipes that need sizes of their own, those of the router, behind all others: every distance from the edge, more
-#: of them than are shut; and as many logits as a lane may hold.
-ROUTER_EDGES = {
-    "router_edge": (2, 2 * BESIDE + 1, MOST_RANKS),
-    "router_counts": (4, MOST_EXPERTS, 8),
-}
-#: Equal logits, of which the one chosen weighs as little of them all as it may, and twice that.
-EQUAL_SIZES = ((3, MOST_EXPERTS, 1), (3, MOST_EXPERTS // 2, 1))
-#: Likewise of combining, tokens, ranks and columns: every distance with both signs; and every turn of fours.
-COMBINE_EDGES = {"combine_gates": (4 * BESIDE, 1, 256), "combine_counts": (4, 2, 256)}
-
-
-def router(seed: int, profile: str) -> list[Planned]:
-    """Cases of the router: odd numbers of experts, 256 and 512, one and many ranks."""
-    sizes = [(9, 70, 10), (5, 512, 10), (3, 256, 8), (4, 5, 1)]
-    sizes += [] if profile == "quick" else [(256, 512, 10), (64, 1024, 32), (33, 256, 10)]
-    cases = [
-        ExpertCase(name, seed, *size, _N, 64)
-        for name, recipe in around_recipes.RECIPES.items()
-        if recipe.operation == "router" and not recipe.far and name not in ROUTER_EDGES
-        for size in (_LADDER_SIZES["router"] if recipe.ladder else sizes)
-    ]
-    cases += [ExpertCase("router_sizes", seed, *size, _N, 64) for size in ROUTER_SIZES]
-    cases += [ExpertCase(name, seed, *size, _N, 64) for name, size in ROUTER_EDGES.items()]
-    equal = [ExpertCase("router_equal", seed, *size, _N, 64) for size in EQUAL_SIZES]
-    return [Planned(case, None, "checked") for case in cases] + [
-        Planned(case, None, "checked", None, 2) for case in equal
-    ]
-
-
-def combine(seed: int, profile: str) -> list[Planned]:
-    """Cases of combining: one and many ranks, narrow and real rows."""
-    sizes = [(9, 10, 256), (3, 1, 512), (5, 10, 2560)]
-    sizes += [] if profile == "quick" else [(256, 10, 2560), (33, 7, 768)]
-    cases = [
-        ExpertCase(name, seed, tokens, 64, top, n, 64)
-        for name, recipe in around_recipes.RECIPES.items()
-        if recipe.operation == "combine" and not recipe.far and name not in COMBINE_EDGES
-        for tokens, top, n in (_LADDER_SIZES["combine"] if recipe.ladder else sizes)
-    ]
-    cases += [ExpertCase("combine_sizes", seed, tokens, 64, top, n, 64) for tokens, top, n in COMBINE_SIZES]
-    cases += [ExpertCase(name, seed, tokens, 64, top, n, 64) for name, (tokens, top, n) in COMBINE_EDGES.items()]
-    return [Planned(case, None, "checked") for case in cases]
-
-
-LISTS: Mapping[str, Callable[[int, str], list[Planned]]] = {"expert": expert, "router": router, "combine": combine}

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.kernels.experts import MAX_TOP
-from strata.kernels.router import MOST_EXPERTS, MOST_RANKS
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.recipes import ExpertRecipe, Routing, Values, Weights, composed, find
 from validation.operations.experts.routing import EDGE_COUNTS, edge_tokens
@@ -25,18 +24,11 @@ EDGES = (1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 129, 130)
 HIDDEN = (256, 256, 256, 512, 768, 1024)
 FEATURES = (64, 64, 64, 128, 192, 320)
 EXPERTS = 12
+#: Values of the rows of a sum of experts.
+SUMMED = 1 << 17
 TOPS = (1, 1, 2, 3, 4, 5, 8, 10, MAX_TOP)
 #: `experts_many`: more than a warp has lanes.
 MANY = (33, 64)
-#: Of the router: around multiples of a warp, and the largest.
-ROUTED = (1, 2, 31, 32, 33, 64, 70, 255, 256, 257, 512, MOST_EXPERTS)
-#: Values of a sum's rows.
-SUMMED = 1 << 17
-
-
-def case(recipe: str, operation: str, seed: int, words: Sequence[int]) -> ExpertCase:
-    """The case of a recipe whose sizes some words choose. operation: the recipe's, see `kinds.of_path`."""
-    return {"router": _router, "combine": _combine}.get(operation, _expert)(recipe, seed, words)
 
 
 def recipe(words: Sequence[int]) -> ExpertRecipe:
@@ -59,7 +51,8 @@ def sizes(words: Sequence[int], most: int = MOST_WORK) -> tuple[int, int, int, i
     return tokens(words[4], most // (top * n * ff)), experts, top, n, ff
 
 
-def _expert(recipe: str, seed: int, words: Sequence[int]) -> ExpertCase:
+def case(recipe: str, seed: int, words: Sequence[int]) -> ExpertCase:
+    """The case of a recipe whose sizes some words choose."""
     tokens, experts, top, n, ff = sizes(words)
     if find(recipe).routing is Routing.EDGES:  # so many tokens are due, and at least one pair
         experts = 2 + words[2] % (len(EDGE_COUNTS) - 1)
@@ -68,14 +61,3 @@ def _expert(recipe: str, seed: int, words: Sequence[int]) -> ExpertCase:
         low, high = MANY
         experts, n, ff = low + words[2] % (high - low + 1), HIDDEN[0], FEATURES[0]
     return ExpertCase(recipe, seed, tokens, experts, top, n, ff)
-
-
-def _router(recipe: str, seed: int, words: Sequence[int]) -> ExpertCase:
-    experts = ROUTED[words[0] % len(ROUTED)]
-    top = 1 + words[1] % min(experts, MOST_RANKS)
-    return ExpertCase(recipe, seed, tokens(words[4], TOKENS), experts, top, HIDDEN[0], FEATURES[0])
-
-
-def _combine(recipe: str, seed: int, words: Sequence[int]) -> ExpertCase:
-    n, top = HIDDEN[words[0] % len(HIDDEN)], TOPS[words[3] % len(TOPS)]
-    return ExpertCase(recipe, seed, tokens(words[4], SUMMED // (top * n)), EXPERTS, top, n, FEATURES[0])

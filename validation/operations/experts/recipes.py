@@ -7,7 +7,7 @@ from enum import Enum
 
 from strata.arguments import shown
 from strata.executors.base import StrataError
-from validation.operations.attention.recipes import unknown
+from validation.core.recipe import unknown_recipe
 
 
 class Weights(Enum):
@@ -213,7 +213,7 @@ def find(name: str) -> ExpertRecipe:
     if words:
         form = ":".join((_COMPOSED, *(kind.__name__.upper() for kind in _PARTS)))
         raise StrataError(f"no recipe is called {shown(name)}; one that is put together is {form}")
-    raise unknown(name, RECIPES)
+    raise unknown_recipe(name, RECIPES)
 
 
 _PARTS = (Weights, Routing, Values)
@@ -224,8 +224,3 @@ def _part(kind: type[Enum], word: str) -> Enum:
     if word not in known:
         raise StrataError(f"{kind.__name__.lower()} {word!r} of an expert recipe: expected one of {', '.join(known)}")
     return known[word]
-
-
-def of_operation(operation: str) -> list[ExpertRecipe]:
-    """The recipes of `expert`, `router` or `combine`, in table order."""
-    return [recipe for recipe in RECIPES.values() if recipe.operation == operation]

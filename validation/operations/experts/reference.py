@@ -19,9 +19,10 @@ Dots are formed by a float32 matrix product, which is exact: every partial sum i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -171,8 +172,26 @@ def swiglu(gate: Array, up: Array) -> Array:
         return canonical(canonical(gate / canonical(np.float32(1) + e)) * up)
 
 
-def expert(gate: Weights, up: Weights, down: Weights, x: Codes) -> Rows:
-    """The bits of one expert on quantised tokens."""
+def expert(
+    gate: Any,
+    up: Any,
+    down: Any,
+    x: Codes,
+    product: Callable[[Any, Codes], Array] = product,
+    quantise: Callable[[Array], Codes] = quantise,
+) -> Rows:
+    """The bits of one expert on quantised tokens.
+
+    Parameters
+    ----------
+    gate, up, down
+        Matrices as `product` takes them.
+    x
+        Codes of the tokens, [rows, n].
+    product, quantise
+        The bits of a matrix times codes, float32 [rows of codes, rows of the matrix], and codes of float32 rows: those
+        of the fused kernels unless others are given.
+    """
     g, u = product(gate, x), product(up, x)
     h = quantise(swiglu(g, u))
     return Rows(g, u, h, product(down, h))

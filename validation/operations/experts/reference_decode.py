@@ -7,12 +7,14 @@ values, a level.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from strata.formats import FORMATS
 from validation.numerics.fma import NAN, Array, Fma, canonical
-from validation.operations.experts.reference import BLOCK, LARGEST, Codes, Rows, dots, swiglu
+from validation.operations.experts import reference
+from validation.operations.experts.reference import BLOCK, LARGEST, Codes, dots
 from validation.operations.experts.reference_mmq import round_away
 
 _LANES = 32
@@ -112,8 +114,5 @@ def product(w: Matrix, x: Codes) -> Array:
     return np.asarray(lanes[0])
 
 
-def expert(gate: Matrix, up: Matrix, down: Matrix, x: Codes) -> Rows:
-    """The bits of one expert on quantised tokens."""
-    g, u = product(gate, x), product(up, x)
-    h = quantise(swiglu(g, u))
-    return Rows(g, u, h, product(down, h))
+#: The bits of one expert on quantised tokens, see `reference.expert`.
+expert = partial(reference.expert, product=product, quantise=quantise)

@@ -5,10 +5,13 @@ Dots are exact.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from validation.numerics.fma import NAN, Array, Fma, canonical, exact, gridded, units
-from validation.operations.experts.reference import BLOCK, LARGEST, TWO_DOTS, Codes, Rows, Weights, lines, slabs, swiglu
+from validation.operations.experts import reference
+from validation.operations.experts.reference import BLOCK, LARGEST, TWO_DOTS, Codes, Weights, lines, slabs
 
 
 def round_away(x: Array) -> Array:
@@ -51,8 +54,5 @@ def product(w: Weights, x: Codes) -> Array:
         return canonical(total)
 
 
-def expert(gate: Weights, up: Weights, down: Weights, x: Codes) -> Rows:
-    """The bits of one expert on quantised tokens."""
-    g, u = product(gate, x), product(up, x)
-    h = quantise(swiglu(g, u))
-    return Rows(g, u, h, product(down, h))
+#: The bits of one expert on quantised tokens, see `reference.expert`.
+expert = partial(reference.expert, product=product, quantise=quantise)

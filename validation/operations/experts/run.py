@@ -13,11 +13,12 @@ import numpy as np
 from strata.executors.base import Executor, StrataError
 from strata.kernels.paths import PATHS, Path
 from validation.core.findings import Findings
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.timed import timed
 from validation.core.verdict import Check, holds, identical, written
+from validation.numerics.fma import plain
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
-from validation.operations.attention.run import Memo
 from validation.operations.experts import checks, expected_hidden, expected_rows, published
 from validation.operations.experts import inputs as made
 from validation.operations.experts import preconditions as promises
@@ -25,8 +26,8 @@ from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.expected_hidden import Fronts
 from validation.operations.experts.expected_rows import Known
 from validation.operations.experts.inputs import Inputs
-from validation.operations.experts.operation import ExpertOperation, Outcome, Shape
 from validation.operations.experts.sampling import modelled, referenced, work
+from validation.operations.experts.under_test import ExpertOperation, Outcome, Shape
 
 Operations = Mapping[str, ExpertOperation]
 #: Multiply-adds up to which lanes repeat a case in a cut of two parts as well, and up to which they predict a card's.
@@ -195,7 +196,7 @@ def shape_name(shape: Shape) -> str:
 
 def _same(name: str, got: np.ndarray, due: np.ndarray, order: np.ndarray | None = None) -> Check:
     labels = () if order is None else (order,)
-    return identical(name, checks.plain(got), checks.plain(due), labels=labels, axes=checks.AXES)
+    return identical(name, plain(got), plain(due), labels=labels, axes=checks.AXES)
 
 
 def _sound(name: str, asked: Sequence[Sequence[Check]], first: Outcome, runs: Sequence[Outcome]) -> Check:
@@ -215,7 +216,7 @@ def _tiers(memo: Memo, key: object, path: Path, out: np.ndarray) -> list[Check]:
     tier, other = memo.get("expert tiers", key, lambda: (path.tier, out))
     if tier == path.tier:
         return []
-    return [identical(f"as {tier}", checks.plain(out), checks.plain(other), axes=checks.AXES)]
+    return [identical(f"as {tier}", plain(out), plain(other), axes=checks.AXES)]
 
 
 def _referred(found: Findings, data: Inputs, first: Outcome, own: Known) -> list[Check]:
@@ -250,7 +251,7 @@ def _predicted(
     if settings.predict == "none" or executor.name == "lanes" or settings.predictor is None or not small:
         return []
     due = operation.run(settings.predictor(DEFAULT_RULE), path, data, None, False).out
-    return [identical("prediction", checks.plain(out), checks.plain(due), axes=checks.AXES)]
+    return [identical("prediction", plain(out), plain(due), axes=checks.AXES)]
 
 
 def _baseline(found: Findings, case: ExpertCase, data: Inputs, old: Outcome, due: Known) -> list[Check]:
@@ -285,8 +286,8 @@ def _time(
             found.figures["device_time"] = "no device clock on this executor"
             return
         times, last = made
-        again = checks.plain(last.reshape(out.shape))
-        same = np.array_equal(again.view(np.uint32), checks.plain(out).view(np.uint32))
+        again = plain(last.reshape(out.shape))
+        same = np.array_equal(again.view(np.uint32), plain(out).view(np.uint32))
         found.checks.append(holds(f"timed {name}", same, "the timed runs gave other bits than the judged one"))
         said: dict[str, Any] = {"milliseconds": times, "median": median(times)}
         found.figures[f"device_{name}"] = said

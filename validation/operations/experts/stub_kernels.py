@@ -15,8 +15,8 @@ from validation.core.stub_executor import ENTRY, witness
 from validation.operations.experts import expected
 from validation.operations.experts.arithmetic import FUSED, Arithmetic
 from validation.operations.experts.inputs import Inputs
-from validation.operations.experts.operation import ExpertOperation, Grouping, Outcome, Shape
 from validation.operations.experts.reference import Codes
+from validation.operations.experts.under_test import ExpertOperation, Grouping, Outcome, Shape
 
 #: Changes what a stand-in gives; shape: the work shape it was asked for.
 Fault = Callable[[Outcome, Inputs, Shape | None], Outcome]

@@ -15,11 +15,10 @@ from strata.kernels.pool import HEAD_DIM, MODE_FORMATS
 from validation.core.far_checks import Part, same
 from validation.core.mapped_buffers import Mapped
 from validation.core.verdict import Check
-from validation.operations.attention.case import Case
-from validation.operations.attention.far import MOST_ROWS
-from validation.operations.attention.pools import page_table
-from validation.operations.attention.recipes import find
 from validation.operations.kv_pack import values as pack_values
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.pages import MOST_ROWS, page_table
+from validation.operations.kv_pack.recipes import find
 
 _ROWS = kv_pack.THREADS // 32
 #: Rows of a rotation.

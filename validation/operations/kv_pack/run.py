@@ -14,16 +14,16 @@ from strata.kernels.paths import Path
 from strata.kernels.pool import MODE_FORMATS, Pool
 from validation.core.findings import Findings
 from validation.core.handed import handed
+from validation.core.launches import witnessed
+from validation.core.negative_probes import bit_battery
 from validation.core.settings import Settings
 from validation.core.verdict import Check, combine, holds, identical, within
-from validation.operations.attention import gates as judge
-from validation.operations.attention import planes
-from validation.operations.attention.case import Case
-from validation.operations.attention.pools import page_table, place
-from validation.operations.attention.recipes import find
 from validation.operations.kv_pack import bound as bounds
-from validation.operations.kv_pack import reference
+from validation.operations.kv_pack import planes, reference
 from validation.operations.kv_pack import values as pack_values
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.pages import page_table, place
+from validation.operations.kv_pack.recipes import find
 
 #: Modes whose K, and whose V, are stored rotated.
 ROTATED = {"fp16": (False, False), "int8": (False, False), "k8v4": (False, True), "q4_0": (True, True)}
@@ -75,8 +75,8 @@ def run(case: Case, path: Path, executor: Executor, settings: Settings, packing:
             holds("lost", made.lost == lost, f"{made.lost} values reported lost, expected {lost}"),
             holds("lost in parts", parts.lost == lost, f"{parts.lost} values reported lost in parts, expected {lost}"),
             holds("guards", made.guards_ok and parts.guards_ok, "memory around a buffer was overwritten"),
-            judge.witnessed(executor, made.witnesses, None, images),
-            judge.bit_battery(want.k),
+            witnessed(executor, made.witnesses, None, images),
+            bit_battery(want.k),
         ]
         found.checks += _rotation(kernels, executor, k)
         found.figures["lost"] = lost

@@ -1,4 +1,4 @@
-"""Fuzzed router and combining: random configurations, each run twice, and every bit compared with NumPy.
+"""Fuzzed routers: random configurations, each run twice, and every bit compared with NumPy.
 
 The second run has its tokens in another order and, of the router, another number of blocks; on lanes it is in the
 checked build under a permuted schedule. Logits, rows, weights and gates may be any bits.
@@ -12,21 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from strata.executors.base import Executor, Witness
-from strata.kernels import combine, router
+from strata.kernels import router
 from strata.kernels.combine import Combined
-from strata.kernels.paths import AROUND, Path
+from strata.kernels.paths import Path
 from strata.kernels.router import Routing
-from validation.core.fuzz_compared import Compared
+from validation.core.fuzz_compared import Compared, FuzzKind
 from validation.core.fuzz_numbers import NUMBERS, floats
 from validation.core.handed import handed
 from validation.core.random_streams import Stream
 from validation.core.unknown_operation import UnknownOperationError
-from validation.operations.combine import reference as combine_reference
-from validation.operations.experts import random_cases
-from validation.operations.experts.checks import plain
 from validation.operations.experts.fuzz import SCHEDULES, other
-from validation.operations.router import reference as router_reference
-from validation.operations.router.inputs import Sums
+from validation.operations.experts.random_cases import SUMMED, TOPS, tokens
+from validation.operations.router import reference
+from validation.operations.router.random_cases import ROUTED
 
 #: Columns of a sum: any multiple of 4.
 COLUMNS = (4, 8, 124, 128, 132, 256, 640, 2560)
@@ -62,15 +60,15 @@ def configuration(seed: int, index: int, modes: Sequence[str] = ("fp32",), check
     """Configuration `index` of a seed, the same in every build."""
     words = Stream.of(seed, "fuzz around", index).words(8).tolist()
     experts, top = (
-        random_cases.ROUTED[words[0] % len(random_cases.ROUTED)],
-        random_cases.TOPS[words[1] % len(random_cases.TOPS)],
+        ROUTED[words[0] % len(ROUTED)],
+        TOPS[words[1] % len(TOPS)],
     )
     columns = COLUMNS[words[2] % len(COLUMNS)]
     return Configuration(
         index,
         modes[index % len(modes)],
         NUMBERS[words[3] % len(NUMBERS)],
-        random_cases.tokens(words[4], random_cases.SUMMED // (top * columns)),
+        tokens(words[4], SUMMED // (top * columns)),
         experts,
         1 + words[5] % min(experts, router.MOST_RANKS),
         top,
@@ -90,40 +88,29 @@ def logits(seed: int, what: Configuration) -> np.ndarray:
     return np.asarray(known[stream.child("level").below(LEVELS, x.shape)])
 
 
-def sums(seed: int, what: Configuration) -> Sums:
-    """What is combined."""
-    stream = Stream.of(seed, "fuzz sums", what.index)
-
-    def draw(name: str, *shape: int) -> np.ndarray:
-        return floats(stream.child(name), shape, what.numbers)
-
-    rows, weights = draw("rows", what.tokens, what.top, what.columns), draw("weights", what.tokens, what.top)
-    if not what.shared:
-        return Sums(rows, weights, None, None)
-    return Sums(rows, weights, draw("shared", what.tokens, what.columns), draw("gate", what.tokens))
+def runs(executor: Executor, seed: int, what: Configuration) -> tuple[Executor, np.ndarray, Stream]:
+    """The executor of the second run, the order of its tokens (int64), and the stream of further choices."""
+    stream = Stream.of(seed, "fuzz runs around", what.index)
+    second = other(executor, 1 + int(stream.child("schedule").below(SCHEDULES, ())))
+    return second, stream.child("order").permutation(what.tokens), stream
 
 
 def compare(executor: Executor, seed: int, what: Configuration, path: Path) -> Compared:
-    """One of the two operations, run twice and held against NumPy."""
-    stream = Stream.of(seed, "fuzz runs around", what.index)
-    second = other(executor, 1 + int(stream.child("schedule").below(SCHEDULES, ())))
-    order = stream.child("order").permutation(what.tokens)
+    """The router, run twice and held against NumPy. Raises UnknownOperationError for another operation's path."""
+    if path.operation != "router":
+        raise UnknownOperationError(path, "configuration", ("router",))
+    second, order, stream = runs(executor, seed, what)
+    blocks = 1 + int(stream.child("grid").below(9, ()))
     with np.errstate(invalid="ignore", over="ignore"):
-        if path.operation == "router":
-            return _router(
-                executor, second, logits(seed, what), what, order, 1 + int(stream.child("grid").below(9, ()))
-            )
-        if path.operation == "combine":
-            return _combine(executor, second, sums(seed, what), what, order)
-    raise UnknownOperationError(path, "configuration", AROUND)
+        return _compare(executor, second, logits(seed, what), what, order, blocks)
 
 
-def _router(
+def _compare(
     executor: Executor, second: Executor, x: np.ndarray, what: Configuration, order: np.ndarray, blocks: int
 ) -> Compared:
     one = handed(router.run)(executor, x, what.ranks)
     two = handed(router.run)(second, np.ascontiguousarray(x[order]), what.ranks, blocks)
-    ids, weights = router_reference.route(x, what.ranks).ids, router_reference.weight_bits(x, what.ranks)
+    ids, weights = reference.route(x, what.ranks).ids, reference.weight_bits(x, what.ranks)
     counts = (int(np.isnan(x).sum()), int(np.isinf(x).sum()))
 
     def differing(got: Routing, ids: np.ndarray, weights: np.ndarray) -> int:
@@ -135,25 +122,10 @@ def _router(
         if (got.nans, got.infinities) != counts
     ]
     wrong = differing(one, ids, weights) + differing(two, ids[order], np.ascontiguousarray(weights[order]))
-    return _compared("router/fp32/simt", what, 4 * ids.size, wrong, weights, said, (one, two))
+    return compared("router/fp32/simt", what, 4 * ids.size, wrong, weights, said, (one, two))
 
 
-def _combine(executor: Executor, second: Executor, data: Sums, what: Configuration, order: np.ndarray) -> Compared:
-    def run(where: Executor, of: Sums) -> Combined:
-        return handed(combine.run)(where, of.rows, of.weights, of.shared, of.gate)
-
-    one, two = run(executor, data), run(second, data.tokens(order))
-    want = plain(combine_reference.combine_bits(data.rows, data.weights, data.shared, data.gate))
-    lost = int((~np.isfinite(want)).sum())
-    said = [f"{got.lost} outputs lost, expected {lost}" for got in (one, two) if got.lost != lost]
-    wrong = sum(
-        int((plain(got.out).view(np.uint32) != due.view(np.uint32)).sum())
-        for got, due in ((one, want), (two, np.ascontiguousarray(want[order])))
-    )
-    return _compared("combine/fp32/simt", what, 2 * want.size, wrong, want, said, (one, two))
-
-
-def _compared(
+def compared(
     path: str,
     what: Configuration,
     outputs: int,
@@ -162,7 +134,11 @@ def _compared(
     said: list[str],
     runs: Sequence[Routing | Combined],
 ) -> Compared:
+    """What two runs came to: `wrong` of `outputs` bits differ, `said` is what else is wrong."""
     witnesses: list[Witness] = runs[0].witnesses
     arch = tuple(sorted({witness.arch for witness in witnesses}))
     lost = int((~np.isfinite(want)).sum())
     return Compared(what.text(), path, outputs, wrong, lost, all(one.guards_ok for one in runs), "; ".join(said), arch)
+
+
+KIND = FuzzKind(configuration, compare)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +13,17 @@ from strata.kernels.pool import HEAD_DIM
 from validation.core.verdict import Verdict, within
 from validation.numerics.interval import certificate, certified
 from validation.numerics.tensorcore_rules import readings
+from validation.operations.attention import far
 from validation.operations.attention import metamorphic as laws
 from validation.operations.attention.bound import kernel_bound, reference_bound
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
-from validation.operations.attention.case import Case
 from validation.operations.attention.certificate import NotFiniteError, enclose
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.pools import Inputs, build
-from validation.operations.attention.recipes import find
 from validation.operations.attention.reference import Reference, attend
 from validation.operations.attention.sampling import rows_of, sampled
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.recipes import find
 from validation.record.canonical import float_of, short
 from validation.record.challenge import chosen
 from validation.record.recordable.recordable import (
@@ -30,6 +31,7 @@ from validation.record.recordable.recordable import (
     CannotCheckError,
     Checks,
     Claim,
+    Examined,
     Launch,
     Predictor,
     Reason,
@@ -37,10 +39,6 @@ from validation.record.recordable.recordable import (
     Shown,
 )
 from validation.record.recordable.share import above
-from validation.run import far
-
-if TYPE_CHECKING:
-    from validation.record.rules.subject import Subject
 
 #: Checks that compare with a bound: they pass as WITHIN_BOUND, and the share of the bound is their slack.
 BOUNDED = ("bound", "agreement", "gate 1", "gate 2", "baseline bound", "certificate", "certified")
@@ -104,7 +102,7 @@ class Attention:
     def checks(self, path: Path, case: Case, card: bool) -> Checks:
         together = (TIMED, PREDICTIONS) if card else (TIMED,)
         whole = self.rows(case) * HEAD_DIM
-        needed = asked(path, case) | set(() if card else far.names(case.recipe, path.operation))
+        needed = asked(path, case) | set(() if card else far.names(case.recipe))
         return Checks(frozenset(needed), together, frozenset(BOUNDED), "prediction", whole)
 
     def claim(self, checks: Sequence[Mapping[str, Any]]) -> Claim | None:
@@ -115,9 +113,9 @@ class Attention:
                 return Claim(tuple(figures.get("readings", alone)), figures["compared"], figures["differing"])
         return None
 
-    def claims(self, subject: Subject) -> Iterator[str]:
+    def claims(self, subject: Examined) -> Iterator[str]:
         """What is said of predicted bits fits the check, the rows and the readings of the card."""
-        known = readings(subject.executor)  # type: ignore[arg-type]
+        known = readings(subject.executor)
         common: set[str] | None = None
         for index, ((_, case), item) in enumerate(zip(subject.pairs, subject.cases, strict=True)):
             claim = item["prediction"]
@@ -158,7 +156,7 @@ class Attention:
             "reference", key, lambda: attend(inputs.q, inputs.pool, inputs.ids, inputs.steps, queries)
         )
         own: np.ndarray = shown.memo.get("own", key, lambda: reference_bound(inputs, reference))
-        limit = kernel_bound(path, inputs, reference, own, shown.subject.executor)  # type: ignore[arg-type]
+        limit = kernel_bound(path, inputs, reference, own, shown.subject.executor)
         measured = set(sampled(inputs.widths).tolist())
         told = float_of(shown.item["slack"]["bound"])
         for row, (query, head) in zip(shown.rows, places, strict=True):
@@ -174,7 +172,7 @@ class Attention:
                 yield "slack", f"row {row.row} uses {share:.6g} of its bound, the record says {told:.6g} at most"
         yield from _true_value(shown, reference, own, limit)
 
-    def readings(self, subject: Subject) -> list[str]:
+    def readings(self, subject: Examined) -> list[str]:
         return [name for name, _ in subject.arithmetic]
 
     def affordable(self, case: Case) -> bool:

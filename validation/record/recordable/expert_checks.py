@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from strata.kernels.paths import Path
-from validation.operations.experts import activations
+from validation.operations.experts import activations, far
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.checks import as_published, ordinary
 from validation.operations.experts.kernels import forced_shapes
@@ -13,7 +13,6 @@ from validation.operations.experts.recipes import Routing, Values, find
 from validation.operations.experts.run import CUT_ON_LANES, shape_name
 from validation.operations.experts.sampling import work
 from validation.record.recordable.recordable import Checks
-from validation.run import far
 
 #: Checks that compare with a bound.
 BOUNDED = ("gate", "up", "down", "bound", "baseline bound")
@@ -41,7 +40,7 @@ def asked(path: Path, case: ExpertCase, named: np.ndarray, card: bool) -> Checks
     if case.tokens > 1 and (card or work(case, case.pairs) <= CUT_ON_LANES):
         again.add("in parts")
     needed = {"data", *_RAN, *again, *(f"{name} run" for name in again), *_LOST}
-    needed |= set(() if card else far.names(case.recipe, path.operation))
+    needed |= set(() if card else far.names(case.recipe))
     if strays:
         needed |= {"nobody's rows", "baseline refuses"}
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,10 @@ from strata.formats import device_table
 from strata.kernels.paths import Path
 from validation.core.arrays import frozen
 from validation.core.verdict import Verdict, within
+from validation.numerics.fma import plain
 from validation.operations.experts import expected, routing
 from validation.operations.experts.arithmetic import FUSED
 from validation.operations.experts.case import ExpertCase
-from validation.operations.experts.checks import plain
 from validation.operations.experts.inputs import Inputs, build
 from validation.operations.experts.recipes import find
 from validation.operations.experts.sampling import PREDICTED, work
@@ -33,14 +33,12 @@ from validation.record.recordable.recordable import (
     CannotCheckError,
     Checks,
     Claim,
+    Examined,
     Launch,
     Predictor,
     Reason,
     Shown,
 )
-
-if TYPE_CHECKING:
-    from validation.record.rules.subject import Subject
 
 #: The one way in which bits are predicted.
 CONTRACT = "the integer contract"
@@ -122,7 +120,7 @@ class FusedExperts:
                 return Claim((), figures["compared"], figures["differing"])
         return None
 
-    def claims(self, subject: Subject) -> Iterator[str]:
+    def claims(self, subject: Examined) -> Iterator[str]:
         for index, ((path, case), item) in enumerate(zip(subject.pairs, subject.cases, strict=True)):
             claim, verdict = item["prediction"], dict(item["checks"]).get("bits")
             if (claim is None) != (verdict is None):
@@ -173,7 +171,7 @@ class FusedExperts:
             if not check.verdict.passes:
                 yield "numbers", f"row {row.row} ({self.place(case, row.row)}): {check.reason}"
 
-    def readings(self, subject: Subject) -> tuple[str, ...]:
+    def readings(self, subject: Examined) -> tuple[str, ...]:
         return (CONTRACT,)
 
     def affordable(self, case: ExpertCase) -> bool:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from strata.executors.base import Executor, Kernel, StrataError
+from strata.executors.lanes.rules import Rule
 from strata.kernels.paths import Path
-from validation.operations.attention.run import Memo
-
-if TYPE_CHECKING:
-    from validation.record.rules.subject import Subject
+from validation.core.memo import Memo
 
 #: Opens lanes that follow a rule, by its name. Raises ExecutorUnavailable where lanes cannot run.
 Predictor = Callable[[str], Executor]
@@ -77,13 +75,42 @@ class Claim:
     differing: int
 
 
+class Examined(Protocol):
+    """What an operation is asked about of a record under examination; `rules.subject.Subject` is one."""
+
+    @property
+    def card(self) -> bool:
+        """Whether it says that a card ran it."""
+        ...
+
+    @property
+    def pairs(self) -> Sequence[tuple[Path, Any]]:
+        """Path and case of every run that its plan asks for."""
+        ...
+
+    @property
+    def cases(self) -> Sequence[Mapping[str, Any]]:
+        """Its cases, as they stand in it."""
+        ...
+
+    @property
+    def executor(self) -> Any:
+        """What bounds ask of an executor."""
+        ...
+
+    @property
+    def arithmetic(self) -> Sequence[tuple[str, Rule]]:
+        """The rules that its bits may follow, by name; none where nothing is known of the card."""
+        ...
+
+
 @dataclass
 class Shown:
     """Rows of one case, to be judged. memo: shared by the cases of a mode, so that tiers share inputs and reference.
 
     Counted by who judges: bounded, rows that were held against FP64; enclosed, outputs against their true value."""
 
-    subject: Subject
+    subject: Examined
     path: Path
     case: Any
     item: Mapping[str, Any]
@@ -153,7 +180,7 @@ class Recordable(Protocol):
         """What the checks of a finished case say of predicted bits; None where none were compared."""
         ...
 
-    def claims(self, subject: Subject) -> Iterator[str]:
+    def claims(self, subject: Examined) -> Iterator[str]:
         """What is wrong with the claims of predicted bits, rows unseen."""
         ...
 
@@ -161,7 +188,7 @@ class Recordable(Protocol):
         """Which rows are outside of their bound of FP64, or use more of it than was told."""
         ...
 
-    def readings(self, subject: Subject) -> Sequence[str]:
+    def readings(self, subject: Examined) -> Sequence[str]:
         """Names of the rules by which bits may be predicted; none where nothing is known of the card."""
         ...
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from validation.core.memo import Memo
 from validation.core.verdict import float32_bits
-from validation.operations.attention.run import Memo
 from validation.record.challenge import row_bytes
 from validation.record.evidence import input_digest, leaves
 from validation.record.merkle import root, root_from

@@ -8,9 +8,9 @@ from strata.executors.lanes import RULES
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor
 from validation.operations.attention.bound import bound as bound_of
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import build
 from validation.operations.attention.reference import attend
+from validation.operations.kv_pack.case import Case
 
 PATH = PATHS["prompt_attention/int8/sm75"]
 INPUTS = build(Case("signed_decades", 3, 150, 4, 4), "int8")

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from strata.executors.base import StrataError
-from strata.kernels.paths import MODES
-from strata.kernels.pool import Pool
+from strata.kernels.pool import MODES, Pool
 from tests.validation.stub import StubExecutor, attention
 from validation.controls.stub_packing import pack as numpy_pack
 from validation.core.random_streams import Stream
 from validation.operations.attention import captured as captured_case
 from validation.operations.attention.captured import build_captured
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.reference import hadamard
 
 FILE = Path("capture.npz")

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.kernels.paths import MODES, PATHS
-from strata.kernels.pool import Pool
+from strata.kernels.paths import PATHS
+from strata.kernels.pool import MODES, Pool
 from tests.validation.stub import StubExecutor, healthy
 from validation.core.findings import Findings
+from validation.core.memo import Memo
 from validation.core.random_streams import Stream
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
@@ -23,12 +24,11 @@ from validation.numerics.interval import Enclosure, certificate, certified
 from validation.operations.attention import reference as reference_module
 from validation.operations.attention import run as attention_case
 from validation.operations.attention.bound import reference_bound
-from validation.operations.attention.case import Case
 from validation.operations.attention.certificate import NotFiniteError, certify, dots, enclose, halves, units
 from validation.operations.attention.pools import Inputs, build
 from validation.operations.attention.reference import Reference, attend, resident, values
-from validation.operations.attention.run import Memo
 from validation.operations.attention.selection import WIDTH
+from validation.operations.kv_pack.case import Case
 from validation.run.runner import settle
 
 CASE = Case("signed_decades", 3, 70, 3, 4)

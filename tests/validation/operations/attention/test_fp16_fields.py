@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from strata.kernels.pool import MODE_FORMATS
 from validation.operations.attention import fp16_fields
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import build
 from validation.operations.attention.reference import values
+from validation.operations.kv_pack.case import Case
 
 CASE = Case("laws", 2, 40, 2, 4)
 BITS = st.integers(0, 0xFFFF)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.attention import Result
-from strata.kernels.paths import MODES
+from strata.kernels.pool import MODES
 from validation.__main__ import main
 from validation.core.fuzz_numbers import NUMBERS
 from validation.operations.attention import fuzz

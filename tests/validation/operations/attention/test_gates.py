@@ -9,6 +9,8 @@ import pytest
 
 from strata.executors.base import Witness
 from tests.validation.stub import DIGEST, StubCard, StubExecutor, witness
+from validation.core.launches import witnessed
+from validation.core.negative_probes import bit_battery
 from validation.core.verdict import AXES, Verdict, identical
 from validation.operations.attention import gates as judge
 from validation.operations.attention.bounds import prompt_attention as bounds
@@ -19,10 +21,10 @@ GOOD = witness(LANES, (3, 2, 1))
 
 
 def test_a_good_witness_is_exact_and_recorded() -> None:
-    check = judge.witnessed(LANES, [GOOD], 6, {"stub": DIGEST})
+    check = witnessed(LANES, [GOOD], 6, {"stub": DIGEST})
     assert check.verdict is Verdict.EXACT
     assert check.figures["launches"][0]["image"] == DIGEST
-    assert judge.witnessed(LANES, [GOOD], None, {}).verdict is Verdict.EXACT
+    assert witnessed(LANES, [GOOD], None, {}).verdict is Verdict.EXACT
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def test_a_good_witness_is_exact_and_recorded() -> None:
     ],
 )
 def test_a_wrong_witness_is_told(seen: list[Witness], blocks: int | None, images: dict[str, str], reason: str) -> None:
-    check = judge.witnessed(LANES, seen, blocks, images)
+    check = witnessed(LANES, seen, blocks, images)
     assert check.verdict is Verdict.EXCEEDS
     assert reason in check.reason
 
@@ -51,8 +53,8 @@ def test_a_wrong_witness_is_told(seen: list[Witness], blocks: int | None, images
 def test_ptx_for_an_older_target_is_that_target() -> None:
     card = StubCard(arch="compute_75")
     seen = [replace(witness(card, (1, 1, 1)), arch="compute_75 on sm_90")]
-    assert judge.witnessed(card, seen, 1, {}).verdict is Verdict.EXACT
-    assert judge.witnessed(StubCard(), seen, 1, {}).verdict is Verdict.EXCEEDS
+    assert witnessed(card, seen, 1, {}).verdict is Verdict.EXACT
+    assert witnessed(StubCard(), seen, 1, {}).verdict is Verdict.EXCEEDS
 
 
 def truth(out: np.ndarray, published: bool = False) -> judge.Truth:
@@ -113,7 +115,7 @@ def test_the_battery_passes_sound_gates(published: bool) -> None:
 
 
 def test_a_flipped_bit_is_refused() -> None:
-    assert judge.bit_battery(NEAR).verdict is Verdict.EXACT
+    assert bit_battery(NEAR).verdict is Verdict.EXACT
 
 
 def test_figures_show_a_small_head_at_its_own_size() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubCard, StubExecutor
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION, Operation, device_milliseconds
 from validation.operations.attention.pools import build
+from validation.operations.kv_pack.case import Case
 
 PATH = PATHS["prompt_attention/q4_0/sm75"]
 INPUTS = build(Case("uniform", 1, 64, 2), "q4_0")

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from strata.executors.lanes import LanesExecutor
-from strata.kernels.paths import MODES, PATHS, select
+from strata.kernels.paths import PATHS, select
+from strata.kernels.pool import MODES
 from tests.validation.stub import Lawful, StubCard, StubExecutor
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import fp16_fields, zero_weight_cells
 from validation.operations.attention import metamorphic as laws
-from validation.operations.attention.case import Case
 from validation.operations.attention.kernels import ATTENTION
+from validation.operations.attention.plan import quick
 from validation.operations.attention.pools import Inputs, build
-from validation.run.plan import quick
+from validation.operations.kv_pack.case import Case
 
 PLANNED = next(e.case for e in quick(1) if isinstance(e.case, Case) and e.case.recipe == "laws")
 SMALL = Case("laws", 3, 77, 3, 4, group=4)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from strata.kernels.pool import MODE_FORMATS
 from validation.operations.attention import fp16_fields
-from validation.operations.attention.case import Case
 from validation.operations.attention.one_hot import DIM, one_hot
 from validation.operations.attention.pools import build
 from validation.operations.attention.reference import attend
+from validation.operations.kv_pack.case import Case
 
 
 @settings(max_examples=25, deadline=None)

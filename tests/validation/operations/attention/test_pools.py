@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from strata.kernels import decode_attention
 from strata.kernels.attention import prepare
-from strata.kernels.paths import MODES
-from strata.kernels.pool import Pool
+from strata.kernels.pool import MODES, Pool
 from strata.kernels.prompt_attention import cells_per_chunk
 from tests.validation.stub import attention
+from validation.core.case import CaseError
 from validation.core.random_streams import Stream
-from validation.operations.attention.case import Case, CaseError
-from validation.operations.attention.pools import EDGE_WIDTHS, SPARE_PAGES, Inputs, build, page_table
-from validation.operations.attention.recipes import RECIPES, Pages, of_operation
+from validation.operations.attention.pools import EDGE_WIDTHS, Inputs, build
 from validation.operations.attention.reference import values
-from validation.operations.attention.selection import TOP
+from validation.operations.kv_pack.case import TOP, Case
+from validation.operations.kv_pack.pages import SPARE_PAGES, page_table
+from validation.operations.kv_pack.recipes import RECIPES, Pages, of_operation
 
 NAMES = [recipe.name for recipe in of_operation("prompt_attention") if recipe.name != "captured"]
 

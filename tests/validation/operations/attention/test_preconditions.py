@@ -7,19 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from strata.kernels.paths import MODES, PATHS
+from strata.kernels.paths import PATHS
+from strata.kernels.pool import MODES
+from validation.core.memo import Memo
 from validation.core.random_streams import Stream
 from validation.core.settings import Settings
 from validation.core.stub_executor import StubExecutor
 from validation.core.verdict import Verdict
-from validation.operations.attention import kv_preconditions, planes
+from validation.operations.attention import kv_preconditions
 from validation.operations.attention import preconditions as promises
 from validation.operations.attention import run as attention_case
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import build
-from validation.operations.attention.recipes import find, of_operation
-from validation.operations.attention.run import Memo
 from validation.operations.attention.stub_kernels import healthy
+from validation.operations.kv_pack import planes
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.recipes import find, of_operation
 from validation.run.runner import settle
 
 CASE = Case("signed_decades", 3, 90, 3, 4, n_head_kv=2, group=4, top=61)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.kernels.paths import MODES
-from validation.operations.attention.case import Case
+from strata.kernels.pool import MODES
 from validation.operations.attention.pools import build
 from validation.operations.attention.reference import attend, values
 from validation.operations.kv_pack import reference as kv_pack
+from validation.operations.kv_pack.case import Case
 
 
 def slow(case: Case, mode: str, query: int, head: int) -> np.ndarray:

@@ -9,18 +9,20 @@ import numpy as np
 import pytest
 
 from strata.executors.base import POISON_OUTPUT, Executor
-from strata.kernels.paths import MODES, PATHS
+from strata.kernels.paths import PATHS
+from strata.kernels.pool import MODES
 from tests.validation.stub import Fault, Lawful, StubCard, StubExecutor, attention, healthy, kernel
+from validation.core.case import CaseError
 from validation.core.findings import Findings
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
 from validation.operations.attention import run as attention_case
-from validation.operations.attention.case import Case, CaseError
 from validation.operations.attention.kernels import Operation
 from validation.operations.attention.pools import Inputs
-from validation.operations.attention.recipes import find, of_operation
-from validation.operations.attention.run import Memo
 from validation.operations.attention.sampling import referenced
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.recipes import find, of_operation
 from validation.run.runner import settle
 
 PATH = PATHS["prompt_attention/int8/sm75"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from validation.core.random_streams import Stream
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import EDGE_WIDTHS, build
 from validation.operations.attention.sampling import EVERY_QUERY, SAMPLES, referenced, rows_of, sampled
+from validation.operations.kv_pack.case import Case
 
 
 def test_sampled_queries_are_the_published_ones_and_the_edges() -> None:

@@ -11,7 +11,6 @@ from validation.core.random_streams import Stream
 from validation.operations.attention.selection import (
     DRIFT,
     TAIL,
-    TOP,
     WIDTH,
     WINDOW,
     causal_widths,
@@ -20,6 +19,7 @@ from validation.operations.attention.selection import (
     step_records,
     window,
 )
+from validation.operations.kv_pack.case import TOP
 
 BEYOND = 1 << 20
 

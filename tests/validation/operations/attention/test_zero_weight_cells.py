@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from strata.kernels.pool import MODE_FORMATS
 from tests.validation.stub import Lawful
 from validation.operations.attention import fp16_fields, zero_weight_cells
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import Inputs, build
 from validation.operations.attention.reference import values
+from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.reference import unpack_q4_0
 
 CASE = Case("laws", 2, 77, 3, 4, group=4)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from strata.kernels.paths import EXPERT_MODES
+from strata.kernels.experts import EXPERT_MODES
 from validation.numerics.roundoff import U
 from validation.operations.experts import bound as bounds
 from validation.operations.experts import expected, inputs

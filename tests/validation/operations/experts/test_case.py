@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from validation.operations.attention.case import Case, CaseError
-from validation.operations.experts.case import FF, ExpertCase, N, parse
+from validation.core.case import CaseError
+from validation.operations.experts.case import FF, ExpertCase, N
 from validation.operations.experts.recipes import RECIPES
+from validation.operations.kv_pack.case import Case
+from validation.operations.registry import parse
 
 CASES = st.builds(
     ExpertCase,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from strata.kernels.paths import PATHS
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.stub_executor import StubExecutor
 from validation.core.verdict import Verdict
-from validation.operations.attention.run import Memo
 from validation.operations.experts import checks, expected, stub_kernels
 from validation.operations.experts import published as published_experts
 from validation.operations.experts import run as expert_case

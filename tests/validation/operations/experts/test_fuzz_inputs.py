@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.formats import FORMATS
-from strata.kernels.paths import EXPERT_MODES
+from strata.kernels.experts import EXPERT_MODES
 from validation.operations.experts import fuzz_inputs as fuzz
 
 

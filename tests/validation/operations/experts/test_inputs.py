@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strata.executors.base import StrataError
 from strata.formats import FORMATS
-from strata.kernels.paths import EXPERT_MODES
+from strata.kernels.experts import EXPERT_MODES
 from validation.core.verdict import Verdict
 from validation.operations.experts import blobs, inputs, routing
 from validation.operations.experts import preconditions as promises

@@ -13,9 +13,9 @@ from strata.executors.lanes import LanesExecutor
 from strata.kernels.expert_fused import LARGE, SHAPES
 from strata.kernels.paths import PATHS
 from validation.core.findings import Findings
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
-from validation.operations.attention.run import Memo
 from validation.operations.experts import run as expert_case
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.kernels import OPERATIONS

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.kernels.experts import MAX_EXPERTS, MAX_TOP
-from strata.kernels.paths import EXPERT_MODES
+from strata.kernels.experts import EXPERT_MODES, MAX_EXPERTS, MAX_TOP
 from strata.kernels.router import MOST_EXPERTS, MOST_RANKS
 from validation.core.verdict import Verdict
 from validation.operations import registry
@@ -17,7 +16,8 @@ from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.recipes import RECIPES, Routing
 
 WORDS = st.lists(st.integers(0, (1 << 64) - 1), min_size=random_cases.WORDS, max_size=random_cases.WORDS)
-NAMES = [recipe.name for kind in registry.ROUTED for recipe in registry.of_kind(kind)]
+OPERATIONS = [one for one in registry.kinds() if one.data in ("expert", "router", "combine")]
+NAMES = [recipe.name for one in OPERATIONS for recipe in one.recipes()]
 SEEDS = st.integers(0, (1 << 64) - 1)
 
 
@@ -25,7 +25,7 @@ SEEDS = st.integers(0, (1 << 64) - 1)
 @settings(max_examples=15, deadline=None)
 @given(seed=SEEDS, words=WORDS, mode=st.sampled_from(EXPERT_MODES))
 def test_every_recipe_keeps_its_promises_at_every_size(recipe: str, seed: int, words: list[int], mode: str) -> None:
-    case = random_cases.case(recipe, "expert", seed, words)
+    case = random_cases.case(recipe, seed, words)
     check = promises.kept(case, inputs.build(case, mode))
     assert check.verdict is Verdict.EXACT, f"{mode} {case.text()}: {check.reason}"
 
@@ -35,7 +35,7 @@ def test_every_recipe_keeps_its_promises_at_every_size(recipe: str, seed: int, w
 def test_so_does_every_one_of_drawn_parts(parts: tuple[int, int, int], seed: int, words: list[int], mode: str) -> None:
     recipe = random_cases.recipe(parts)
     assert registry.find(recipe.name) == recipe
-    case = random_cases.case(recipe.name, "expert", seed, words)
+    case = random_cases.case(recipe.name, seed, words)
     assert ExpertCase.parse(case.text()) == case
     check = promises.kept(case, inputs.build(case, mode))
     assert check.verdict is Verdict.EXACT, f"{mode} {case.text()}: {check.reason}"
@@ -44,9 +44,11 @@ def test_so_does_every_one_of_drawn_parts(parts: tuple[int, int, int], seed: int
 @given(st.sampled_from(NAMES), SEEDS, WORDS)
 def test_sizes_are_ones_that_the_kernels_take(recipe: str, seed: int, words: list[int]) -> None:
     operation = registry.find(recipe).operation
-    case = random_cases.case(recipe, operation, seed, words)
+    (own,) = [one for one in OPERATIONS if one.data == operation]
+    case = own.random_case(recipe, [seed, *words], checked=False)
+    assert isinstance(case, ExpertCase)
     assert ExpertCase.parse(case.brief()) == case
-    assert case == random_cases.case(recipe, operation, seed, words)
+    assert case == own.random_case(recipe, [seed, *words], checked=True)
     if operation == "router":
         assert case.experts <= MOST_EXPERTS
         assert case.top <= min(case.experts, MOST_RANKS)
@@ -62,7 +64,7 @@ def test_a_few_hundred_draws_reach_every_size() -> None:
     from validation.core.random_streams import Stream
 
     cases = [
-        random_cases.case("experts_plain", "expert", 1, Stream.of(1, "sizes", i).words(random_cases.WORDS).tolist())
+        random_cases.case("experts_plain", 1, Stream.of(1, "sizes", i).words(random_cases.WORDS).tolist())
         for i in range(800)
     ]
     assert {case.n for case in cases} == set(random_cases.HIDDEN)

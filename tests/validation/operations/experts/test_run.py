@@ -10,10 +10,10 @@ import pytest
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import expert_fused
 from strata.kernels.paths import PATHS
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.stub_executor import StubExecutor
 from validation.core.verdict import Verdict
-from validation.operations.attention.run import Memo
 from validation.operations.experts import inputs, routing, stub_kernels
 from validation.operations.experts import run as expert_case
 from validation.operations.experts.case import ExpertCase

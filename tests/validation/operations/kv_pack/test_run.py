@@ -12,17 +12,17 @@ import pytest
 from strata.executors.base import Executor
 from strata.kernels import kv_pack as kernels
 from strata.kernels.kv_pack import Packed
-from strata.kernels.paths import MODES, PATHS
-from strata.kernels.pool import Pool
+from strata.kernels.paths import PATHS
+from strata.kernels.pool import MODES, Pool
 from tests.validation.stub import StubExecutor
 from validation.controls.stub_packing import append, pack, packing
 from validation.core.findings import Findings
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
-from validation.operations.attention.case import Case
-from validation.operations.attention.recipes import Pages, find, of_operation
 from validation.operations.kv_pack import reference
 from validation.operations.kv_pack import run as pack_case
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.recipes import Pages, find, of_operation
 from validation.operations.kv_pack.run import ROTATED, Packing, same_pool
 from validation.run.runner import settle
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from validation.core.random_streams import Stream
-from validation.operations.attention.recipes import of_operation
 from validation.operations.kv_pack import values as pack_values
+from validation.operations.kv_pack.recipes import of_operation
 from validation.operations.kv_pack.reference import hadamard32, lost, pack_int8, pack_q4_0, q4_0_scales
 
 NAMES = [recipe.name for recipe in of_operation("kv_pack")]

@@ -15,23 +15,22 @@ from strata.kernels import expert_fused
 from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, forged, sign
 from tests.validation.stub import StubExecutor
+from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
-from validation.operations.attention.run import Memo
+from validation.operations.experts import far, stub_kernels
 from validation.operations.experts import run as expert_case
-from validation.operations.experts import stub_kernels
 from validation.operations.experts.arithmetic import MMQ
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build
 from validation.operations.experts.kernels import OPERATIONS, forced_shapes
 from validation.operations.experts.plan import small
-from validation.operations.experts.recipes import of_operation
+from validation.operations.registry import of_kind
 from validation.record.canonical import encode, name_of
 from validation.record.challenge import chosen
 from validation.record.evidence import input_digest
 from validation.record.recordable.experts import FusedExperts
 from validation.record.verify import Outcome, examine
-from validation.run import far
 
 FUSED = FusedExperts()
 PATH = PATHS["expert_fused/iq2_xs/iq4_nl/sm75"]
@@ -46,7 +45,7 @@ def examined(document: dict[str, Any], every: bool = False) -> Outcome:
 
 def planned() -> list[ExpertCase]:
     """A small case of every recipe, a single token, and as many tokens as the published limits are asked of."""
-    cases = [small(recipe.name, 1) for recipe in of_operation("expert")]
+    cases = [small(recipe.name, 1) for recipe in of_kind("expert")]
     return [*cases, replace(SMALL, tokens=1), replace(SMALL, tokens=256, top=1, experts=2)]
 
 
@@ -62,7 +61,7 @@ def test_the_checks_are_the_runner_s(case: ExpertCase) -> None:
     names = {check.name for check in found.checks}
     asked = FUSED.checks(PATH, case, card=False)
     # What the runner adds to a case's own checks on lanes.
-    asked_far = set(far.names(case.recipe, PATH.operation))
+    asked_far = set(far.names(case.recipe))
     assert asked_far <= asked.needed
     names |= asked_far
     left = names - asked.needed

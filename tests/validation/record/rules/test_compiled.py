@@ -6,7 +6,7 @@ from typing import Any
 
 from strata.executors.base import source_digests
 from strata.kernels.paths import PATHS
-from validation.operations.attention.case import Case
+from validation.operations.kv_pack.case import Case
 from validation.record.recordable.attention import Attention
 from validation.record.rules.compiled import witness
 from validation.record.rules.subject import Subject

@@ -39,6 +39,7 @@ from __future__ import annotations
 import numpy as np
 
 from strata.executors.lanes import Rule
+from strata.kernels import tiers
 from strata.kernels.paths import Path
 from strata.kernels.prompt_attention import cells_per_chunk
 from validation.numerics.roundoff import U
@@ -51,8 +52,7 @@ FLOOR_OF_SCALE = 1e-6
 AGREEMENT_OF_SCALE = 1e-4
 PUBLISHED_QUERIES = 256
 
-#: Products of one instruction, by tier; cells that one accumulator of p.v sums.
-PRODUCTS = {"sm75": 8, "sm80": 16}
+#: Cells that one accumulator of p.v sums.
 CELLS_PER_SUM = 32
 #: hi + lo of two binary16 numbers below the normal range, of their scale.
 SPLIT_FLOOR = 2.0**-38
@@ -61,8 +61,8 @@ _CROSS = 1 + 2.0**-9
 
 def rounding(path: Path, cells: int, rule: Rule) -> Rounding:
     """The errors of `path` on a query of `cells` ids, on tensor cores that follow `rule`, but for its scores'."""
-    tier = int(path.tier.removeprefix("sm"))
-    products, chunk = PRODUCTS[path.tier], cells_per_chunk(path.mode, tier)
+    tier = tiers.find(path.tier)
+    products, chunk = tier.fp16.k, cells_per_chunk(path.mode, tier.number)
     chunks, sums = -(-cells // chunk), chunk // CELLS_PER_SUM
     return Rounding(
         score=0.0,  # bounds.scores

@@ -95,7 +95,7 @@ def prompt(
         score = share if warp == 0 else moved(score + share, push, U)
     score = np.where(here, score / 16, -np.inf)
     # Online softmax.
-    size = cells_per_chunk(path.mode, int(path.tier.removeprefix("sm")))
+    size = cells_per_chunk(path.mode, path.tier_number)
     heads = len(q)
     top, total, acc = np.full((heads, 1), -np.inf), np.zeros((heads, 1)), np.zeros((heads, 256))
     down = -direction * np.sign(out[:, dim, None])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from strata.kernels.paths import MODES
+from strata.kernels.pool import MODES
 from tests.validation.stub import attention
 from validation.numerics.roundoff import U
 from validation.operations.attention.bounds import decode_attention as bounds
 from validation.operations.attention.bounds.softmax import largest_error
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import build
 from validation.operations.attention.reference import attend, terms
+from validation.operations.kv_pack.case import Case
 
 
 def test_rounding_counts_what_the_docstring_counts() -> None:

@@ -15,9 +15,9 @@ from tests.validation.operations.attention.bounds import hostile
 from tests.validation.stub import StubExecutor
 from validation.core.random_streams import Stream
 from validation.operations.attention.bound import bound
-from validation.operations.attention.case import Case
 from validation.operations.attention.pools import build
 from validation.operations.attention.reference import attend
+from validation.operations.kv_pack.case import Case
 
 RECIPES = ["signed_decades", "outliers", "scale_extremes", "small_q", "peaked", "flat", "climbing", "absent_pages"]
 PATHS_JUDGED = [path.name for path in PATHS.values() if path.operation.endswith("_attention")]

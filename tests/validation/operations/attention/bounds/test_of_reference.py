@@ -9,14 +9,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.kernels.paths import MODES
+from strata.kernels.pool import MODES
 from validation.core.random_streams import Stream
 from validation.operations.attention.bound import reference_bound
 from validation.operations.attention.bounds import of_reference as bounds
-from validation.operations.attention.case import Case
 from validation.operations.attention.certificate import certify
 from validation.operations.attention.pools import build
 from validation.operations.attention.reference import attend, terms
+from validation.operations.kv_pack.case import Case
 
 RECIPES = ["signed_decades", "outliers", "scale_extremes", "small_q", "peaked", "flat", "absent_pages", "zeros"]
 

@@ -1,0 +1,43 @@
+"""How an operation on lent memory can fail: refused, with nothing changed, or fatal, with the process to be ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from strata.executors.base import StrataError
+from strata.memory.driver.driver import DriverError
+
+
+class Refused(StrataError):  # noqa: N818 - an answer, not a fault
+    """The request is not carried out; the engine goes on and no row says anything untrue. The message is the reason."""
+
+
+class Fatal(StrataError):  # noqa: N818 - a state of the engine
+    """What a slot, a mapping or the device table holds is unknown, or the context is lost.
+
+    The engine answers ERR and exits with status 1. Rows whose bytes are unknown are misses on the host by then, but no
+    window may start any more.
+    """
+
+    status = 1
+
+    @property
+    def lost(self) -> bool:
+        """Whether the context is lost: no driver call may follow, not even to clean up."""
+        return isinstance(self.__cause__, DriverError) and self.__cause__.sticky
+
+
+@contextmanager
+def fatal_if_refused(what: str) -> Iterator[None]:
+    """Inside, a refusal of the driver is fatal; `what`: the step, and what is unknown after it fails."""
+    try:
+        yield
+    except DriverError as error:
+        raise Fatal(f"{what}: {error}") from error
+
+
+def end_if_lost(error: DriverError, what: str) -> None:
+    """Raises Fatal when the context is lost (see `driver.STICKY`): nothing can be rolled back through it."""
+    if error.sticky:
+        raise Fatal(f"{what}: {error}; the context is lost") from error

@@ -1,0 +1,65 @@
+"""The calls of a fake driver: each meets its plan of faults, has its effect or has not, and is entered in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any, TypeVar, cast
+
+from strata.memory.driver.driver import STICKY, Code, DriverError
+from strata.memory.driver.fake_memory import FakeMemory
+from strata.memory.driver.fault_plan import Call, Corrupt, Elsewhere, Fail, FaultPlan, Interrupt, Meanwhile, Report
+
+T = TypeVar("T")
+#: Calls that return something: when they fail, after their effect too, the caller holds nothing and nothing is kept.
+MAKERS = frozenset(("reserve", "create", "stream", "record", "page_locked"))
+
+
+class FakeCalls:
+    """plan: what goes wrong; memory: of the process that calls; log: every call so far."""
+
+    def __init__(self, plan: FaultPlan, memory: FakeMemory) -> None:
+        self.plan, self._memory = plan, memory
+        self.log: list[Call] = []
+        self._numbers = count(1)
+
+    def make(self, name: str, args: tuple[int, ...], effect: Callable[[], T], flips: list[Corrupt] | None = None) -> T:
+        """One call: what the plan holds for it, its effect, its entry in the log."""
+        call = Call(next(self._numbers), name, args)
+        happenings = self.plan.meet(call)
+        for happening in happenings:
+            if isinstance(happening, Meanwhile):
+                happening.act()
+            elif isinstance(happening, Corrupt) and flips is not None:
+                flips.append(happening)
+        fail = next((happening for happening in happenings if isinstance(happening, Fail | Interrupt)), None)
+        try:
+            if self._memory.lost:
+                raise DriverError(name, Code.ILLEGAL_ADDRESS, self._memory.lost)
+            if fail and (not fail.after or name in MAKERS):
+                raise self._refusal(name, args, fail)
+            result: Any = effect()
+            if fail:
+                raise self._refusal(name, args, fail)
+        except DriverError as error:
+            self.log.append(call._replace(error=error.code))
+            raise
+        except BaseException:
+            self.log.append(call)
+            raise
+        for happening in happenings:
+            if isinstance(happening, Report):
+                result = (happening.free, result[1])
+            elif isinstance(happening, Elsewhere):
+                result = self._memory.moved(result)
+        self.log.append(call)
+        return cast(T, result)
+
+    def _refusal(self, name: str, args: tuple[int, ...], fail: Fail | Interrupt) -> BaseException:
+        if name in ("map", "unmap", "set_access", "release", "address_free"):
+            self._memory.doubtful.add(args[0])
+        if isinstance(fail, Interrupt):
+            return fail.error
+        if fail.code in STICKY:
+            self._memory.lost = f"{name} was made to fail"
+        return DriverError(name, fail.code)

@@ -1,0 +1,104 @@
+"""One request: its prompt, what it has set in the verifier, and the phases that the engine goes through for it.
+
+A loan destroys the verifier. Sampling parameters that were set before would be gone with it, and the answer would still
+read well: hence one value on the host that holds all of them, which is applied after every restore and read back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Parameters of the sampler. temperature 0: greedy; last: how many tokens of the history the penalties see."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repeat_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    last: int = 64
+
+
+@dataclass(frozen=True)
+class RequestState:
+    """seed, draws: of the generator, and how many numbers were drawn from it; penalty_history: tokens that penalties
+    see, its length is part of the state; head_sampling: the head's kernel samples; pcie_fraction, pcie_mode: how misses
+    are computed; control_vector: it is added; tokens: of the conversation so far."""
+
+    sampling: Sampling = field(default_factory=Sampling)
+    seed: int = 0
+    draws: int = 0
+    penalty_history: tuple[int, ...] = ()
+    head_sampling: bool = False
+    pcie_fraction: float = 0.0
+    pcie_mode: str = ""
+    control_vector: bool = False
+    tokens: tuple[int, ...] = ()
+
+
+class RequestTarget(Protocol):
+    """What holds a request's state while decoding: the verifier and what hangs on it."""
+
+    def apply(self, state: RequestState) -> None:
+        """Set all of it. Raises StrataError when there is nothing to set it in."""
+        ...
+
+    def state(self) -> RequestState:
+        """What is set. Raises StrataError when there is nothing to read it from."""
+        ...
+
+
+def fresh_tokens(prompt: int, resume: int) -> int:
+    """Prompt tokens that will really be read: all but the last, which the first window reads, less the cached."""
+    return max(0, prompt - 1 - resume)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One request. tokens: of the whole prompt; resume: of them in the KV cache already; images: it has image rows;
+    state: what must be set when generation begins."""
+
+    tokens: int
+    resume: int = 0
+    images: bool = False
+    state: RequestState = field(default_factory=RequestState)
+
+    @property
+    def fresh(self) -> int:
+        """Tokens that will really be read."""
+        return fresh_tokens(self.tokens, self.resume)
+
+
+class Read(NamedTuple):
+    """tokens: that were read; cancelled: by STOP; plan: `chunk/ring`; loan: whether resources were lent for it."""
+
+    tokens: int
+    cancelled: bool
+    plan: str
+    loan: bool
+
+
+class Phase(StrEnum):
+    COLD = "COLD"
+    READING = "READING"
+    RESTORING = "RESTORING"
+    DECODING = "DECODING"
+    RELEASING = "RELEASING"
+    FAILED = "FAILED"
+
+
+#: Where each phase may lead.
+FOLLOWS = {
+    Phase.COLD: (Phase.READING, Phase.RESTORING, Phase.FAILED),
+    Phase.READING: (Phase.RESTORING,),
+    Phase.RESTORING: (Phase.DECODING, Phase.FAILED),
+    Phase.DECODING: (Phase.RELEASING, Phase.READING, Phase.FAILED),
+    Phase.RELEASING: (Phase.READING, Phase.RESTORING, Phase.FAILED),
+    Phase.FAILED: (),
+}

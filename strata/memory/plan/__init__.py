@@ -1,0 +1,1 @@
+"""What fits on a card that need not be here: `strata memory plan`."""

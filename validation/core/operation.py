@@ -1,0 +1,173 @@
+"""The seam: what an operation offers, so that everything else is made for it.
+
+An operation says how its data are made, what its kernels are, what is right and how far off they may be. Plans, the
+run of a case, verdicts, fuzzing, soak, the static check, mutants and reports ask it through this class, and tell no
+operation apart by its name. `row_operation` has the one order in which a case is run.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from strata.executors.base import Executor, Kernel, StrataError
+from strata.executors.lanes import LanesExecutor
+from strata.kernels.paths import Path
+from validation.core.case import AnyCase
+from validation.core.entry import Planned
+from validation.core.far_checks import Part
+from validation.core.findings import Findings
+from validation.core.fuzz_compared import FuzzKind
+from validation.core.memo import Memo
+from validation.core.outcome import Outcome
+from validation.core.settings import Settings
+
+#: Words that a random case is drawn from.
+WORDS = 11
+
+
+class Recipe(Protocol):
+    """What a recipe of every operation has."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def motivation(self) -> str: ...
+
+    @property
+    def operation(self) -> str:
+        """The kind of its data: `Operation.data` of those that take it."""
+        ...
+
+    @property
+    def edition(self) -> int:
+        """Of the plans, its first."""
+        ...
+
+    @property
+    def far(self) -> bool:
+        """Whether lanes are asked the checks of far addresses besides."""
+        ...
+
+
+@dataclass
+class Trial:
+    """One case on one path while it is run, and what is known of it so far.
+
+    Parameters
+    ----------
+    found
+        Checks, figures and seconds.
+    inputs
+        Of the operation, once they are made.
+    first, again
+        The outcome that is judged, and that of the repeat.
+    """
+
+    operation: Operation
+    case: Any
+    path: Path
+    executor: Executor
+    settings: Settings
+    memo: Memo
+    found: Findings = field(default_factory=Findings)
+    inputs: Any = None
+    first: Outcome | None = None
+    again: Outcome | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is judged. Raises AssertionError before the run."""
+        assert self.first is not None
+        return self.first
+
+    @property
+    def repeats_on(self) -> Executor:
+        """The executor of the repeat: another schedule of the same kind where there is one."""
+        return self.settings.twin or self.executor
+
+
+class Operation(ABC):
+    """What is computed, and all that proving it needs.
+
+    Attributes
+    ----------
+    name
+        As in paths: `operation/mode/tier`.
+    data
+        The kind of data that its cases are made of; operations with equal data take each other's cases.
+    rank
+        Where it stands in lists and plans: those of small ranks come first, equal ones by the name of their folder.
+    fuzz
+        How its paths are fuzzed; None where they are not.
+    """
+
+    name: str
+    data: str
+    rank: int = 100
+    fuzz: FuzzKind | None = None
+
+    # ---- what there is -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def recipes(self) -> Sequence[Recipe]:
+        """The recipes of its data, in table order."""
+
+    @abstractmethod
+    def parse(self, text: str) -> AnyCase:
+        """The case of a text form. Raises CaseError."""
+
+    def takes(self, case: Any, path: Path) -> bool:
+        """Whether a case of its data says something about one of its paths."""
+        return True
+
+    def small(self, case: Any) -> bool:
+        """Whether lanes run a case in the checked build where its plan does not say."""
+        return False
+
+    @abstractmethod
+    def planned(self, seed: int, profile: str) -> Sequence[Planned]:
+        """The cases of a profile: `quick`, `standard` or `full`."""
+
+    def required(self, seed: int) -> Sequence[Planned]:
+        """The cases that a record must hold whatever its profile; none of operations that records are not of."""
+        return ()
+
+    def composed(self, name: str) -> Recipe | None:
+        """The recipe of a name that is made of parts, None where it is no such name. Raises StrataError for a part
+        that does not exist."""
+        return None
+
+    def random_recipe(self, turn: int, words: Sequence[int]) -> str:
+        """The recipe of turn `turn` of a soak: every one in as many turns as there are recipes."""
+        known = self.recipes()
+        return known[turn % len(known)].name
+
+    @abstractmethod
+    def random_case(self, recipe: str, words: Sequence[int], checked: bool) -> AnyCase:
+        """A small case of a recipe, for soak.
+
+        Parameters
+        ----------
+        words
+            `WORDS` random words, the first of which is its seed; the others choose its sizes.
+        checked
+            Whether it is run in the checked build, of which few kernels are built.
+        """
+
+    def far(self, case: Any, path: Path, executor: LanesExecutor) -> Sequence[Part]:
+        """The checks of far addresses of a case whose recipe is marked `far`. Raises StrataError where there are
+        none."""
+        raise StrataError(f"{path.name} has no far checks")
+
+    @abstractmethod
+    def kernels(self, path: Path, case: Any = None) -> Sequence[Kernel]:
+        """What a path launches for a case, of None what it may launch. Raises UnknownOperationError for another
+        operation's path."""
+
+    @abstractmethod
+    def judge(self, trial: Trial) -> Findings:
+        """Run and judge one case. Raises StrataError when something cannot run."""
