@@ -86,6 +86,25 @@ def test_ctrl_c_keeps_the_finished_cases(
     assert "interrupted: the finished cases are kept in" in capsys.readouterr().out
 
 
+def test_ctrl_c_keeps_the_finished_mutants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(loaded: Any, planned: Any, jobs: Any, rule: str, slowest: float, finished: Any) -> None:
+        assert jobs
+        finished(mutants.Trial(planned[0], "killed", "rules", "a race", CASE))
+        raise KeyboardInterrupt
+
+    in_numpy(monkeypatch)
+    monkeypatch.setattr(mutants, "tried", interrupted)
+    assert main(["check", str(FILE), "--executor", "lanes", "--mutants", "7", "--out", str(tmp_path)]) == 1
+    run = run_json(tmp_path)
+    assert (run["status"], run["passed"], len(run["cases"])) == ("interrupted", True, run["planned"])
+    assert [trial["reason"] for trial in run["mutants"]["trials"]] == ["a race"]
+    said = capsys.readouterr().out
+    assert "1 of 1 mutants of the source were killed (6 not tried, " in said
+    assert "interrupted: the finished cases and mutants are kept in" in said
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

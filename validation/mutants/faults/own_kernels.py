@@ -287,6 +287,14 @@ def _mutants() -> Iterator[Mutant]:
         "test_command",
     )
     yield _of(
+        "interrupt-a-pass",
+        "command",
+        """        return _interrupted(own, "cases and mutants", console)\n    own""",
+        "        pass\n    own",
+        "A run whose mutants Ctrl-C ended is complete.",
+        "test_command",
+    )
+    yield _of(
         "author-fault-a-verdict",
         "runner",
         "    except (AuthorError, BuildError, ExecutorUnavailable):\n        raise\n",
