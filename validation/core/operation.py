@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any, Protocol
 
 from strata.executors.base import Executor, Kernel, StrataError
@@ -22,7 +23,9 @@ from validation.core.findings import Findings
 from validation.core.fuzz_compared import FuzzKind
 from validation.core.memo import Memo
 from validation.core.outcome import Outcome
+from validation.core.recordable import Recordable
 from validation.core.settings import Settings
+from validation.core.sizes import Sizes
 
 #: Words that a random case is drawn from.
 WORDS = 11
@@ -103,12 +106,21 @@ class Operation(ABC):
         Where it stands in lists and plans: those of small ranks come first, equal ones by the name of their folder.
     fuzz
         How its paths are fuzzed; None where they are not.
+    record
+        What a record and its verifier ask of it; None where no record is of it.
+    sizes
+        Constants of its kernels, and what its cases have of each; None where none are in this repository.
+    soak_turns
+        How often each of its paths comes in a turn of a soak.
     """
 
     name: str
     data: str
     rank: int = 100
     fuzz: FuzzKind | None = None
+    record: Recordable | None = None
+    sizes: Sizes | None = None
+    soak_turns: int = 1
 
     # ---- what there is -------------------------------------------------------------------------------------------
 
@@ -167,6 +179,14 @@ class Operation(ABC):
     def kernels(self, path: Path, case: Any = None) -> Sequence[Kernel]:
         """What a path launches for a case, of None what it may launch. Raises UnknownOperationError for another
         operation's path."""
+
+    def relations(self, path: Path) -> Sequence[str]:
+        """The metamorphic relations that cases on a path are asked, by name; none where there are none."""
+        return ()
+
+    def captured(self, file: FilePath, seed: int, profile: str) -> Sequence[Planned]:
+        """Cases of values that were captured to a file; none where they are no data of the operation."""
+        return ()
 
     @abstractmethod
     def judge(self, trial: Trial) -> Findings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
 
 from strata.executors.base import Kernel
 from strata.executors.lanes import LanesExecutor
@@ -13,7 +14,7 @@ from validation.core.far_checks import Part
 from validation.core.findings import Findings
 from validation.core.operation import Operation, Trial
 from validation.core.unknown_operation import UnknownOperationError
-from validation.operations.attention import far, fuzz, plan, random_cases, run
+from validation.operations.attention import captured, far, fuzz, metamorphic, plan, random_cases, record, run, sizes
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.kernels import Operation as Kernels
 from validation.operations.kv_pack import recipes
@@ -39,9 +40,13 @@ class Attention(Operation):
     data = "prompt_attention"
     rank = 1
     fuzz = fuzz.KIND
+    sizes = sizes.SIZES
 
     def __init__(self, name: str, under_test: Mapping[str, Kernels] = ATTENTION) -> None:
         self.name, self.under_test = name, under_test
+        if name == "prompt_attention":
+            self.record = record.Attention()
+            self.soak_turns = 2
 
     def recipes(self) -> Sequence[Recipe]:
         return recipes.of_operation(self.data)
@@ -78,6 +83,16 @@ class Attention(Operation):
         made = self.under_test[self.name].kernels
         groups = GROUPS if case is None else (case.group,)
         return [kernel for group in groups for kernel in (made(path, group) if made else ())]
+
+    def relations(self, path: Path) -> Sequence[str]:
+        return metamorphic.of_path(path)
+
+    def captured(self, file: FilePath, seed: int, profile: str) -> Sequence[Planned]:
+        """Every captured layer over all its tokens. Raises CaptureError for a file that kernels cannot take."""
+        held = captured.load(file)
+        facts = held.metadata
+        heads = (facts.n_head_kv, facts.n_head // facts.n_head_kv)
+        return plan.captured(seed, sorted(held.layers), facts.tokens, heads, profile)
 
     def judge(self, trial: Trial) -> Findings:
         return run.run(trial.case, trial.path, trial.executor, trial.settings, trial.memo, self.under_test)

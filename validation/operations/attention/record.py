@@ -10,6 +10,22 @@ import numpy as np
 from strata.executors.base import Kernel
 from strata.kernels.paths import Path
 from strata.kernels.pool import HEAD_DIM
+from validation.core.challenge import chosen
+from validation.core.float_bits import float_of
+from validation.core.recordable import (
+    Asked,
+    CannotCheckError,
+    Checks,
+    Claim,
+    Examined,
+    Launch,
+    Predictor,
+    Reason,
+    Row,
+    Shown,
+)
+from validation.core.told_slack import above
+from validation.core.untrusted import short
 from validation.core.verdict import Verdict, within
 from validation.numerics.interval import certificate, certified
 from validation.numerics.tensorcore_rules import readings
@@ -24,21 +40,6 @@ from validation.operations.attention.reference import Reference, attend
 from validation.operations.attention.sampling import rows_of, sampled
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.recipes import find
-from validation.record.canonical import float_of, short
-from validation.record.challenge import chosen
-from validation.record.recordable.recordable import (
-    Asked,
-    CannotCheckError,
-    Checks,
-    Claim,
-    Examined,
-    Launch,
-    Predictor,
-    Reason,
-    Row,
-    Shown,
-)
-from validation.record.recordable.share import above
 
 #: Checks that compare with a bound: they pass as WITHIN_BOUND, and the share of the bound is their slack.
 BOUNDED = ("bound", "agreement", "gate 1", "gate 2", "baseline bound", "certificate", "certified")
