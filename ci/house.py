@@ -33,7 +33,7 @@ OWN = ("strata/kernels/", "validation/operations/")
 #: Files that name operations and tell none apart, each with the reason.
 TABLES: Mapping[str, str] = {
     "strata/switches.py": "which operation a switch is about, for people; nothing asks it",
-    "validation/controls/": "kernels that are wrong on purpose, of one operation each; a test says that none is without",
+    "validation/controls/": "kernels that are wrong on purpose, by operation; a test says that none is without",
     "validation/mutants/faults/": "faults, each with the paths that it is judged on",
 }
 #: What takes the name of an operation, or of its data, to choose something by it.
