@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
 from strata.executors.base import Executor, Kernel, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import Path
@@ -21,7 +23,7 @@ from validation.core.far_checks import Part
 from validation.core.findings import Findings
 from validation.core.fuzz_compared import FuzzKind
 from validation.core.memo import Memo
-from validation.core.outcome import Outcome
+from validation.core.outcome import Arrays, Expected, Outcome, Reference, Run
 from validation.core.settings import Settings
 
 #: Words that a random case is drawn from.
@@ -65,6 +67,14 @@ class Trial:
         Of the operation, once they are made.
     first, again
         The outcome that is judged, and that of the repeat.
+    rows
+        int64, the rows that are measured closely: those that have a reference, and a prediction of a sample.
+    old
+        The run of the baseline, None where there is none.
+    expected, reference
+        Every bit that is due, and FP64, None where the operation has no such thing.
+    predicted
+        The bits of `rows` that lanes expect of a card, None where they were not asked or are not known.
     """
 
     operation: Operation
@@ -77,6 +87,11 @@ class Trial:
     inputs: Any = None
     first: Outcome | None = None
     again: Outcome | None = None
+    rows: np.ndarray = field(default_factory=lambda: np.arange(0))
+    old: Run | None = None
+    expected: Expected | None = None
+    reference: Reference | None = None
+    predicted: Arrays | None = None
 
     @property
     def outcome(self) -> Outcome:
