@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Protocol
 
+import numpy as np
+
 from strata.executors.base import Executor, Kernel, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import Path
@@ -22,7 +24,7 @@ from validation.core.far_checks import Part
 from validation.core.findings import Findings
 from validation.core.fuzz_compared import FuzzKind
 from validation.core.memo import Memo
-from validation.core.outcome import Outcome
+from validation.core.outcome import Arrays, Expected, Outcome, Reference, Run
 from validation.core.recordable import Recordable
 from validation.core.settings import Settings
 from validation.core.sizes import Sizes
@@ -68,6 +70,14 @@ class Trial:
         Of the operation, once they are made.
     first, again
         The outcome that is judged, and that of the repeat.
+    rows
+        int64, the rows that are measured closely: those that have a reference, and a prediction of a sample.
+    old
+        The run of the baseline, None where there is none.
+    expected, reference
+        Every bit that is due, and FP64, None where the operation has no such thing.
+    predicted
+        The bits of `rows` that lanes expect of a card, None where they were not asked or are not known.
     """
 
     operation: Operation
@@ -80,6 +90,11 @@ class Trial:
     inputs: Any = None
     first: Outcome | None = None
     again: Outcome | None = None
+    rows: np.ndarray = field(default_factory=lambda: np.arange(0))
+    old: Run | None = None
+    expected: Expected | None = None
+    reference: Reference | None = None
+    predicted: Arrays | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -180,7 +195,7 @@ class Operation(ABC):
         """What a path launches for a case, of None what it may launch. Raises UnknownOperationError for another
         operation's path."""
 
-    def relations(self, path: Path) -> Sequence[str]:
+    def relation_names(self, path: Path) -> Sequence[str]:
         """The metamorphic relations that cases on a path are asked, by name; none where there are none."""
         return ()
 

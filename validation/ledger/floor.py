@@ -66,7 +66,7 @@ def parts() -> Iterator[tuple[str, Names]]:
     """What plans are made of: paths, recipes and laws, and the paths that a soak goes through."""
     yield "paths", _named((path.operation, name) for name, path in PATHS.items())
     yield "recipes", _named((recipe.operation, name) for name, recipe in registry.recipes_of_all().items())
-    yield "laws", _named((law, path.name) for path in PATHS.values() for law in registry.of(path).relations(path))
+    yield "laws", _named((law, path.name) for path in PATHS.values() for law in registry.of(path).relation_names(path))
     yield "soak", _named((path.operation, path.name) for path in cycle())
 
 

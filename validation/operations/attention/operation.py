@@ -84,7 +84,7 @@ class Attention(Operation):
         groups = GROUPS if case is None else (case.group,)
         return [kernel for group in groups for kernel in (made(path, group) if made else ())]
 
-    def relations(self, path: Path) -> Sequence[str]:
+    def relation_names(self, path: Path) -> Sequence[str]:
         return metamorphic.of_path(path)
 
     def captured(self, file: FilePath, seed: int, profile: str) -> Sequence[Planned]:
