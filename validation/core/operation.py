@@ -19,6 +19,7 @@ from strata.executors.base import Executor, Kernel, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import Path
 from validation.core.case import AnyCase
+from validation.core.conventional import Conventional
 from validation.core.entry import Planned
 from validation.core.far_checks import Part
 from validation.core.findings import Findings
@@ -53,6 +54,10 @@ class Recipe(Protocol):
         ...
 
     @property
+    def mutant_cases(self, seed: int) -> Sequence[AnyCase] | None:
+        """The cases that judge mutants of its kernels, None for those of the quick profile."""
+        return None
+
     def far(self) -> bool:
         """Whether lanes are asked the checks of far addresses besides."""
         ...
@@ -123,6 +128,11 @@ class Operation(ABC):
         How its paths are fuzzed; None where they are not.
     record
         What a record and its verifier ask of it; None where no record is of it.
+    conventional
+        What checks in common use ask of it, which mutants are tried on too; None where it has no mutants.
+    every_bit
+        Whether a model knows every bit of every case: an error that grew is then a bit that differs, and nothing for
+        the ledger.
     sizes
         Constants of its kernels, and what its cases have of each; None where none are in this repository.
     soak_turns
@@ -134,6 +144,8 @@ class Operation(ABC):
     rank: int = 100
     fuzz: FuzzKind | None = None
     record: Recordable | None = None
+    conventional: Conventional | None = None
+    every_bit: bool = False
     sizes: Sizes | None = None
     soak_turns: int = 1
 
@@ -184,6 +196,10 @@ class Operation(ABC):
         checked
             Whether it is run in the checked build, of which few kernels are built.
         """
+
+    def mutant_cases(self, seed: int) -> Sequence[AnyCase] | None:
+        """The cases that judge mutants of its kernels, None for those of the quick profile."""
+        return None
 
     def far(self, case: Any, path: Path, executor: LanesExecutor) -> Sequence[Part]:
         """The checks of far addresses of a case whose recipe is marked `far`. Raises StrataError where there are

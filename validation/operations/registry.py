@@ -15,6 +15,7 @@ from strata.executors.base import StrataError
 from strata.kernels.paths import Path
 from validation import operations
 from validation.core.case import AnyCase, CaseError
+from validation.core.conventional import Conventional
 from validation.core.operation import Operation, Recipe
 from validation.core.recipe import unknown_recipe
 from validation.core.recordable import Recordable
@@ -56,6 +57,14 @@ def recipes_of_all() -> Mapping[str, Recipe]:
 def of_path(path: Path) -> str:
     """The kind of data of a path's operation. Raises UnknownOperationError for an operation that does not exist."""
     return of(path).data
+
+
+def conventional(path: Path) -> Conventional:
+    """What checks in common use ask of a path. Raises UnknownOperationError for an operation that has none."""
+    checks = of(path).conventional
+    if checks is None:
+        raise UnknownOperationError(path, "check in common use", [n for n, one in found().items() if one.conventional])
+    return checks
 
 
 def recorded() -> list[str]:

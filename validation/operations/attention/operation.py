@@ -14,7 +14,18 @@ from validation.core.far_checks import Part
 from validation.core.findings import Findings
 from validation.core.operation import Operation, Trial
 from validation.core.unknown_operation import UnknownOperationError
-from validation.operations.attention import captured, far, fuzz, metamorphic, plan, random_cases, record, run, sizes
+from validation.operations.attention import (
+    captured,
+    conventional,
+    far,
+    fuzz,
+    metamorphic,
+    plan,
+    random_cases,
+    record,
+    run,
+    sizes,
+)
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.kernels import Operation as Kernels
 from validation.operations.kv_pack import recipes
@@ -41,6 +52,7 @@ class Attention(Operation):
     rank = 1
     fuzz = fuzz.KIND
     sizes = sizes.SIZES
+    conventional = conventional.CHECKS
 
     def __init__(self, name: str, under_test: Mapping[str, Kernels] = ATTENTION) -> None:
         self.name, self.under_test = name, under_test

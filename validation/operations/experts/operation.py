@@ -14,9 +14,11 @@ from validation.core.operation import Operation, Trial
 from validation.core.recordable import Recordable
 from validation.core.unknown_operation import UnknownOperationError
 from validation.operations.experts import (
+    conventional,
     far,
     far_baseline,
     fuzz,
+    mutant_cases,
     plan,
     random_cases,
     recipes,
@@ -56,10 +58,12 @@ class ExpertsOperation(Operation):
     rank = 3
     fuzz = fuzz.KIND
     sizes = sizes.SIZES
+    every_bit = True
 
     def __init__(self, name: str, under_test: Mapping[str, ExpertOperation] = KERNELS) -> None:
         self.name, self.under_test = name, under_test
         self.record = _RECORDS.get(name)
+        self.conventional = conventional.of(name)
 
     def recipes(self) -> Sequence[ExpertRecipe]:
         return list(RECIPES.values())
@@ -84,6 +88,9 @@ class ExpertsOperation(Operation):
 
     def random_case(self, recipe: str, words: Sequence[int], checked: bool) -> ExpertCase:
         return random_cases.case(recipe, words[0], words[1:])
+
+    def mutant_cases(self, seed: int) -> Sequence[ExpertCase]:
+        return mutant_cases.cases(seed)
 
     def far(self, case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Part]:
         return _FAR[self.name](case, path, executor)
