@@ -74,6 +74,7 @@ def modules(root: FilePath = ROOT, package: str = PACKAGE) -> list[Module]:
     return made
 
 
+@cache
 def _tree(file: FilePath) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
 
