@@ -118,7 +118,7 @@ def test_main_is_named_in_whole() -> None:
 def test_sessions_and_options_exist() -> None:
     """Of `.ci/run`, the workflows and the page."""
     texts = [PAGE, (ROOT / ".ci/run").read_text(), *(file.read_text() for file in WORKFLOWS)]
-    found = [line for text in texts for line in re.findall(r"nox -s ([^\n`#]+)", text)]
+    found = [line for text in texts for line in re.findall(r"(?:nox|check) -s ([^\n`#&]+)", text)]
     assert len(found) > len(texts)
     noxfile = (ROOT / "noxfile.py").read_text()
     for line in found:

@@ -17,7 +17,7 @@ ROOT = FilePath(__file__).resolve().parents[2]
 NAME = re.compile(r"[a-z0-9._^-]+")
 #: What a run on lanes is made of, and what the tests need besides.
 PACKAGES = ("strata", "validation", "fixtures")
-TESTS = ("tests", "ci", "docs", "pyproject.toml", "noxfile.py", "README.md", "LICENSE")
+TESTS = ("tests", "examples", "ci", "docs", "pyproject.toml", "noxfile.py", "README.md", "LICENSE")
 
 
 #: Paths that judge a mutant which does not say.

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -205,16 +206,19 @@ def _python(tree: FilePath, name: str, words: list[str]) -> subprocess.Completed
 
 
 @contextmanager
-def ending_with_this() -> Iterator[None]:
-    """Trials that other threads run while this block does end, by MutantError, when an exception leaves it."""
+def trial_workers(jobs: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads for trials. An exception that leaves the block ends the trials that they run, by MutantError."""
     global _ended
-    _ended = False
     try:
-        yield
-    except BaseException:
-        _ended = True
-        _end_all()
-        raise
+        with ThreadPoolExecutor(jobs) as workers:
+            try:
+                yield workers
+            except BaseException:
+                _ended = True  # also for a trial whose thread starts its process only now
+                _end_all()
+                raise
+    finally:
+        _ended = False  # no thread of theirs is left, and later trials are others
 
 
 def _end_all() -> None:

@@ -16,9 +16,9 @@ import pytest
 
 from fixtures.records.bases import BASES, Base, make, planned
 from strata.executors.base import ExecutorUnavailable, source_digests
-from strata.gates import sources
 from strata.gates.policy import POLICY
 from strata.gates.sources import of_path
+from strata.kernels import prompt_attention
 from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, forged, sign
 from validation.__main__ import main
@@ -90,7 +90,7 @@ def test_an_attested_record_of_every_kernel_opens_its_path(
     assert not found.opens
     assert ("never ran prompt_attention" in found.reason) is opened  # the fixtures have one group of heads
     (group,) = {Case.parse(case["case"]).group for case in subject.record["cases"]}
-    monkeypatch.setattr(sources, "GROUPS", (group,))
+    monkeypatch.setattr(prompt_attention, "GROUPS", (group,))
     assert opens("0" * 64, subject, required)[0].opens is opened
 
 
