@@ -95,6 +95,8 @@ def test_the_command_prints_a_table_and_exits_0(capsys: pytest.CaptureFixture[st
 def test_the_command_names_each_wrong_answer_and_exits_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge, "anchor", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND))
+    monkeypatch.setattr(
+        judge, "baseline_within_bound", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND)
+    )
     assert main(["controls"]) == 1
     assert "control anchor/flipped: got WITHIN_BOUND, expected EXCEEDS" in capsys.readouterr().out
