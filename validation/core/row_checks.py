@@ -30,11 +30,11 @@ def misshapen(operation: RowHooks, trial: Trial) -> str:
         return f"outputs are {', '.join(outputs)}, expected {', '.join(operation.outputs)}"
     for name, out in outputs.items():
         axes = operation.outputs[name].axes
-        of = "the output's shape" if len(outputs) == 1 else f"the shape of {name}"
-        if shapes is not None and out.shape != shapes[name]:
-            return f"{of} is {out.shape}, expected {shapes[name]}"
-        if out.ndim != len(axes) or len(out) != length:
-            return f"{of} is {out.shape}, expected {length} rows and {len(axes)} axes"
+        due = out.shape if shapes is None else shapes[name]
+        if out.ndim != len(axes) or len(out) != length or out.shape != due:
+            of = "the output's shape" if len(outputs) == 1 else f"the shape of {name}"
+            expected = f"{length} rows and {len(axes)} axes" if shapes is None else due
+            return f"{of} is {out.shape}, expected {expected}"
     return ""
 
 
