@@ -110,7 +110,7 @@ def _refused(new: np.ndarray, old: np.ndarray | None, truth: judge.Truth) -> str
 
 
 def _anchored(old: np.ndarray) -> str:
-    return judge.anchor(old, _truth()).verdict.value
+    return judge.baseline_within_bound(old, _truth()).verdict.value
 
 
 def gating() -> Iterator[Control]:

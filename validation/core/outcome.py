@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.base import Witness
+from strata.executors.base import Executor, Witness
+from strata.kernels.paths import Path
 
 #: Arrays by the name of the output that they belong to.
 Arrays = Mapping[str, np.ndarray]
@@ -24,10 +25,13 @@ class Output:
         Names of its axes, for messages; the first is that of the rows.
     dtype
         Of its elements.
+    whole
+        Whether a run writes all of it: of a pool that is filled in part, no element need be written.
     """
 
     axes: tuple[str, ...]
     dtype: Any = np.float32
+    whole: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +65,25 @@ class Outcome:
 
 
 @dataclass(frozen=True, eq=False)
+class Run:
+    """One run of a path, and what it gave.
+
+    Parameters
+    ----------
+    inputs
+        Of its operation, as they were handed over.
+    variant
+        How the path was told to do its work, None where it chose.
+    """
+
+    executor: Executor
+    path: Path
+    inputs: Any
+    outcome: Outcome
+    variant: Any = None
+
+
+@dataclass(frozen=True, eq=False)
 class Expected:
     """The very bits of every output, from a model of the definition, and what is to be counted.
 
@@ -88,8 +111,14 @@ class Reference:
         float64 by the names of outputs; an output without one is judged by its bits alone.
     bound
         float64 of the same shapes: the largest error that the arithmetic allows.
+    baseline_bound
+        As `bound`, of the baseline; None where there is none, or it is not held against this reference.
+    own
+        What the operation's own checks look at besides.
     """
 
     rows: np.ndarray
     values: Arrays
     bound: Arrays
+    baseline_bound: Arrays | None = None
+    own: Any = None

@@ -90,7 +90,9 @@ def test_gate_1_against_the_path_itself_is_told(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_anchor_that_holds_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "anchor", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND))
+    monkeypatch.setattr(
+        judge, "baseline_within_bound", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND)
+    )
     assert "anchor/flipped" in wrong(judgements.gating)
 
 

@@ -13,6 +13,7 @@ CASE, CHECKS, EXPECTED = (
 )
 PROMISES, BOUNDS = "validation/operations/experts/preconditions.py", "validation/operations/experts/bound.py"
 REFERENCE, ROWS = "validation/operations/experts/reference.py", "validation/core/row_operation.py"
+ROW_CHECKS, ROW_HOOKS = "validation/core/row_checks.py", "validation/core/row_hooks.py"
 _BOUNDS = ("tests/validation/operations/experts/test_bound.py",)
 _REFERENCE = ("tests/validation/operations/experts/test_reference.py",)
 FMA, _FMA = "validation/numerics/fma.py", ("tests/validation/numerics/test_fma.py",)
@@ -236,23 +237,24 @@ _CASE = (
     ),
     _fault(
         "router-ids-unseen",
-        ROWS,
-        "            operation.comparable(got[name]),\n",
-        "            operation.comparable(got[name] if name == trial.outcome.main else due[name].copy()),\n",
+        ROW_HOOKS,
+        "                self.comparable(got[name]),\n",
+        "                self.comparable(got[name] if name == trial.outcome.main else due[name].copy()),\n",
         "Outputs behind the first are not compared: the router's choice.",
     ),
     _fault(
         "router-nans-at-most",
-        ROWS,
+        ROW_CHECKS,
         'holds(name, got == due, f"{got} reported as {name}, expected {due}")',
         'holds(name, got <= due, f"{got} reported as {name}, expected {due}")',
         "Too few values reported by a kernel are accepted.",
     ),
     _fault(
         "combine-bits-unseen",
-        ROWS,
-        'checks = _same(operation, trial, outcome.outputs, expected.outputs, "bits")',
-        'checks = _same(operation, trial, {k: v.copy() for k, v in expected.outputs.items()}, expected.outputs, "bits")',
+        ROW_CHECKS,
+        'checks = operation.compared(trial, "bits", outcome.outputs, expected.outputs)',
+        "made = {name: out.copy() for name, out in expected.outputs.items()}\n"
+        '    checks = operation.compared(trial, "bits", made, expected.outputs)',
         "Bits are not compared with those of the model.",
     ),
     _fault(
@@ -272,8 +274,8 @@ _CASE = (
     _fault(
         "bound-of-rows-unseen",
         ROWS,
-        "    if reference is not None:\n",
-        "    if reference is None:\n",
+        "        found.checks += operation.bounded(trial, reference)\n",
+        "",
         "Rows are not held against FP64.",
     ),
     _fault(
@@ -286,7 +288,7 @@ _CASE = (
     _fault(
         "rows-not-repeated",
         ROWS,
-        "    found.checks += repeated(operation, trial, order)\n",
+        "    found.checks += repeated(operation, trial, order, whole)\n",
         "",
         "Rows may depend on their place in the launch.",
     ),

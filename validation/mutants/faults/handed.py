@@ -92,7 +92,7 @@ def _harness() -> Iterator[Mutant]:
         ("attention", "operations/attention/kernels", bare),
         ("experts", "operations/experts/under_test", bare),
         ("packing", "operations/kv_pack/run", named),
-        ("rows", "core/row_operation", "return handed(bound)(executor, path, inputs)"),
+        ("rows", "core/row_hooks", "return handed(bound)(executor, path, inputs)"),
     ):
         new = {bare: "pass", named: "getattr(self, name)"}.get(old, "return bound(executor, path, inputs)")
         yield _fault(f"originals-{name}", file, old, new, "A candidate gets what its expectation is made from.")

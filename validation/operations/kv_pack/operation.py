@@ -14,7 +14,7 @@ from validation.core.far_checks import Part
 from validation.core.findings import Findings
 from validation.core.operation import Operation, Trial
 from validation.core.unknown_operation import UnknownOperationError
-from validation.operations.kv_pack import far, plan, recipes, run
+from validation.operations.kv_pack import conventional, far, plan, recipes, run, sizes
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.plan import SMALL_CELLS
 from validation.operations.kv_pack.random_cases import pool
@@ -27,6 +27,8 @@ class KvPack(Operation):
 
     name = data = "kv_pack"
     rank = 2
+    sizes = sizes.SIZES
+    conventional = conventional.CHECKS
 
     def __init__(self, packing: Packing | None = None) -> None:
         self.packing = packing

@@ -15,6 +15,7 @@ from strata.kernels import expert_fused
 from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, forged, sign
 from tests.validation.stub import StubExecutor
+from validation.core.challenge import chosen
 from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
@@ -25,11 +26,10 @@ from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build
 from validation.operations.experts.kernels import OPERATIONS, forced_shapes
 from validation.operations.experts.plan import small
+from validation.operations.experts.record import FusedExperts
 from validation.operations.registry import of_kind
 from validation.record.canonical import encode, name_of
-from validation.record.challenge import chosen
 from validation.record.evidence import input_digest
-from validation.record.recordable.experts import FusedExperts
 from validation.record.verify import Outcome, examine
 
 FUSED = FusedExperts()
