@@ -1,8 +1,8 @@
 """An author's file: statistics of rows, and the same kernel with faults of the textbook.
 
 The bounds. u is 2^-24 and k = ceil(width / 32) + 7 the roundings of a sum over a row and its division, of the square
-and of the difference. The mean is off by d = gamma(k) mean|x| at most. Around a mean that is off by d the squares sum to
-those around the true one and width d^2, for the deviations sum to zero; so the variance is off by
+and of the difference. The mean is off by d = gamma(k) mean|x| at most. Around a mean that is off by d the squares sum
+to those around the true one and width d^2, for the deviations sum to zero; so the variance is off by
 d^2 + gamma(k) (variance + d^2). The division by the root of a sum of squares rounds 4 times more.
 """
 
