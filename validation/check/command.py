@@ -30,6 +30,7 @@ from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from validation.check import mutants, plan, raw
 from validation.check.case import parse
+from validation.check.folding import news
 from validation.check.load import Loaded, load
 from validation.check.places import Places
 from validation.check.plan import PROFILES, Job
@@ -243,8 +244,9 @@ def _run(own: Run, faults: _Faults | None, console: Console) -> int:
             for job in own.jobs:
                 reporter.starts(job.case.text())
                 result = run_case(own.loaded, job.case, own.places.of(job))
+                said = news(result, own.results)
                 own.add(result)
-                reporter.finished(job.case.text(), result["explain"])
+                reporter.finished(job.case.text(), said)
     except KeyboardInterrupt:
         own.record("interrupted")
         print_cases(console, own.loaded, own.results, len(own.jobs))

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from validation.check.contrast import contrast
+from validation.check.folding import folded
 from validation.check.load import Loaded
 from validation.check.mutants import Matrix
 from validation.core.verdict import Verdict
@@ -83,6 +84,8 @@ def print_cases(console: Console, loaded: Loaded, results: Sequence[Mapping[str,
     if failed:
         more = f"{len(failed)} cases did not pass; the first: " if len(failed) > 1 else ""
         console.print(Text(more + failed[0], "red"), soft_wrap=True)
+        for line in folded(results):
+            console.print(Text(line, "red"), soft_wrap=True)
         where = contrast(loaded.kernel, results)
         if where:
             console.print(Text(where, "red"), soft_wrap=True)
