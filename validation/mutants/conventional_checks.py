@@ -35,10 +35,10 @@ from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend, values
 from validation.operations.kv_pack import planes
 from validation.operations.kv_pack.case import TOP
+from validation.operations.kv_pack.packing import ROTATED
 from validation.operations.kv_pack.pages import page_table, place
 from validation.operations.kv_pack.recipes import Pages
 from validation.operations.kv_pack.reference import hadamard32
-from validation.operations.kv_pack.run import ROTATED
 
 #: The two limits. The first is that of a widespread backend test, the second a customary pair of rtol and atol.
 NMSE = 5e-4
