@@ -1,4 +1,5 @@
-"""Sessions `parity`, `tests`, `mutants`, `static`, `records`, `memory`, `submission`, `report`, `bench`, `lint`.
+"""Sessions `parity`, `check`, `tests`, `mutants`, `static`, `records`, `memory`, `submission`, `report`, `bench`,
+`lint`.
 
 `nox -s SESSION`; what follows `--` goes to the command inside.
 
@@ -36,6 +37,13 @@ def parity(session: nox.Session) -> None:
     """Prove every kernel mode against FP64 and its baseline, on the card if there is one, else on the CPU."""
     _install(session, _card_extras(session) + _compiler_extras(session))
     _run(session, "-m", "validation", "parity", *session.posargs)
+
+
+@nox.session
+def check(session: nox.Session) -> None:
+    """Check a kernel of your own, on the card if there is one, else on the CPU: `-- FILE`, as in examples/."""
+    _install(session, _card_extras(session) + _compiler_extras(session))
+    _run(session, "-m", "validation", "check", *session.posargs)
 
 
 @nox.session

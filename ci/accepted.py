@@ -28,7 +28,7 @@ from strata.gates import records
 from strata.gates.record import Record, RecordProblem, of_value
 from strata.gates.sources import Sources, of_path
 from strata.kernels.paths import PATHS, Path
-from validation.mutants.__main__ import sample, today
+from validation.host.turns import sample, today
 from validation.record import canonical
 from validation.record.rules.subject import Subject
 from validation.record.verify import Against, cheap, examine

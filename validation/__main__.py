@@ -21,6 +21,7 @@ from strata.command import command
 from strata.executors import NAMES as EXECUTORS
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
+from validation.check import command as check_command
 from validation.controls import floor_command, self_test
 from validation.core.settings import PREDICT
 from validation.fuzz import command as fuzz
@@ -46,6 +47,7 @@ MOST_SCHEDULE = (1 << 62) - 1
 LOG_WIDTH = 140
 #: Commands that a module carries out: its `add_arguments` and `run`, its docstring for --help; and a line on each.
 _COMMANDS: dict[str, tuple[Any, str]] = {
+    "check": (check_command, "a kernel of your own, defined in a file outside of this repository"),
     "fuzz": (fuzz, "random configurations, infinities and NaN among them, compared bit for bit"),
     "faults": (fault_survey, "known faults of expert kernels, and which limits let them through"),
     "static": (static, "registers, shared memory, spills and instructions"),

@@ -64,7 +64,7 @@ class Kernel:
     source: stem of a file in `strata/kernels` ("prompt_attention"); entry: the `extern "C"` name;
     defines: macros passed by -D, the only way a number reaches a source; block: threads per block;
     shared_bytes: dynamic shared memory of a block; directory: where the source lies when that is
-    not `strata/kernels` (a test's own kernel), whose headers it includes all the same.
+    not `strata/kernels` (a test's own kernel, a stranger's), whose headers it includes all the same.
     """
 
     source: str
@@ -83,6 +83,11 @@ class Kernel:
     @property
     def path(self) -> FilePath:
         return (FilePath(self.directory) if self.directory else KERNELS) / f"{self.source}.cu"
+
+    @property
+    def headers(self) -> list[FilePath]:
+        """Headers beside a source that does not lie in `strata/kernels`, which it includes by their names alone."""
+        return sorted(FilePath(self.directory).glob("*.cuh")) if self.directory else []
 
 
 @cache

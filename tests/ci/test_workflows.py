@@ -22,6 +22,7 @@ WORKFLOWS = sorted((ROOT / "ci" / "workflows").glob("*.yml"))
 PAGE = (ROOT / "ci" / "README.md").read_text(encoding="utf-8")
 #: What takes the words after `nox -s SESSION --`.
 PARSERS: dict[str, Callable[[list[str]], object]] = {
+    "check": lambda words: validation.parser().parse_args(["check", *words]),
     "parity": lambda words: validation.parser().parse_args(["parity", *words]),
     "static": lambda words: validation.parser().parse_args(["static", *words]),
     "memory": lambda words: validation.parser().parse_args(["memory", *words]),
@@ -118,7 +119,7 @@ def test_main_is_named_in_whole() -> None:
 def test_sessions_and_options_exist() -> None:
     """Of `.ci/run`, the workflows and the page."""
     texts = [PAGE, (ROOT / ".ci/run").read_text(), *(file.read_text() for file in WORKFLOWS)]
-    found = [line for text in texts for line in re.findall(r"nox -s ([^\n`#]+)", text)]
+    found = [line for text in texts for line in re.findall(r"(?:nox|check) -s ([^\n`#&]+)", text)]
     assert len(found) > len(texts)
     noxfile = (ROOT / "noxfile.py").read_text()
     for line in found:

@@ -48,7 +48,8 @@ def test_every_name_in_the_code_is_known() -> None:
     files += (ROOT / "tests").rglob("bench_*.py")
     found = {name for file in files for name in re.findall(r"[\"'](STRATA_[A-Z0-9_]+)[\"']", file.read_text())}
     assert {"STRATA_CACHE_DIR", "STRATA_BENCH_EXECUTOR", "STRATA_PROMPT_ATTN_Q4"} <= found
-    assert found <= {*SWITCHES, *SETTINGS}
+    macros = set(re.findall(r"-D(STRATA_[A-Z0-9_]+)", (ROOT / "strata/executors/lanes/build.py").read_text()))
+    assert found <= {*SWITCHES, *SETTINGS, *macros}
 
 
 def test_the_readme_names_every_switch_and_no_other() -> None:

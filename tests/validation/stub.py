@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from strata.executors.base import POISON_OUTPUT, Argument, Buffer, Image, Kernel, Witness
 from strata.executors.lanes import LanesExecutor
+from validation.controls import self_test
 from validation.core.stub_executor import DIGEST, StubCard, StubExecutor, witness
 from validation.ledger import floor, ledger
 from validation.operations.attention.pools import Inputs
@@ -26,11 +28,13 @@ __all__ = [
     "StubCard",
     "StubExecutor",
     "StubOutcome",
+    "asked_before",
     "attention",
     "healthy",
     "kernel",
     "no_ledger",
     "other_plans",
+    "proved",
     "witness",
 ]
 
@@ -39,6 +43,17 @@ def other_plans(patch: pytest.MonkeyPatch) -> None:
     """For profiles of a test's own: the real plans are out of sight and have not vanished, so their floor stands."""
     kept = [(name, names) for name, names in floor.load().sections.items() if name.startswith("plan ")]
     patch.setattr(floor, "plans", lambda: kept)
+
+
+#: What all controls answer, asked once in a process: it takes seconds, the rest of a run of stand-ins a tenth of one.
+#: They are of the harness, which hardly a test changes; one that does asks the group that it is about.
+proved = cache(self_test.prove)
+
+
+def asked_before(patch: pytest.MonkeyPatch) -> None:
+    """For runs whose controls are not what the test is about."""
+    proved()  # of the harness as it is, before the test changes any of it
+    patch.setattr(self_test, "prove", proved)
 
 
 def no_ledger(patch: pytest.MonkeyPatch) -> None:

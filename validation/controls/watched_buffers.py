@@ -97,7 +97,7 @@ def _rows(executor: Executor, path: Path) -> None:
 
 _CASE = Case("signed_decades", 5, 41, 1, 4, n_head_kv=2, group=4)
 #: What runs the host code of each operation.
-_HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
+HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
     "prompt_attention": _attention,
     "decode_attention": _attention,
     "kv_pack": _pack,
@@ -134,7 +134,7 @@ def _unmissed(path: Path) -> str:
     """The names of buffers that may hold something else after a run, as far as the harness knows."""
     ledger = Ledger()
     own = Watched(ledger)
-    _HOSTS[path.operation](own, path)
+    HOSTS[path.operation](own, path)
     found = {name for name, buffer in ledger.made if id(buffer) not in ledger.given}
     for name, buffer in ledger.made:
         values = buffer.host()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,13 +19,16 @@ from strata.executors.base import Executor, Kernel, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import Path
 from validation.core.case import AnyCase
+from validation.core.conventional import Conventional
 from validation.core.entry import Planned
 from validation.core.far_checks import Part
 from validation.core.findings import Findings
 from validation.core.fuzz_compared import FuzzKind
 from validation.core.memo import Memo
 from validation.core.outcome import Arrays, Expected, Outcome, Reference, Run
+from validation.core.recordable import Recordable
 from validation.core.settings import Settings
+from validation.core.sizes import Sizes
 
 #: Words that a random case is drawn from.
 WORDS = 11
@@ -118,12 +122,28 @@ class Operation(ABC):
         Where it stands in lists and plans: those of small ranks come first, equal ones by the name of their folder.
     fuzz
         How its paths are fuzzed; None where they are not.
+    record
+        What a record and its verifier ask of it; None where no record is of it.
+    conventional
+        What checks in common use ask of it, which mutants are tried on too; None where it has no mutants.
+    every_bit
+        Whether a model knows every bit of every case: an error that grew is then a bit that differs, and nothing for
+        the ledger.
+    sizes
+        Constants of its kernels, and what its cases have of each; None where none are in this repository.
+    soak_turns
+        How often each of its paths comes in a turn of a soak.
     """
 
     name: str
     data: str
     rank: int = 100
     fuzz: FuzzKind | None = None
+    record: Recordable | None = None
+    conventional: Conventional | None = None
+    every_bit: bool = False
+    sizes: Sizes | None = None
+    soak_turns: int = 1
 
     # ---- what there is -------------------------------------------------------------------------------------------
 
@@ -173,6 +193,10 @@ class Operation(ABC):
             Whether it is run in the checked build, of which few kernels are built.
         """
 
+    def mutant_cases(self, seed: int) -> Sequence[AnyCase] | None:
+        """The cases that judge mutants of its kernels, None for those of the quick profile."""
+        return None
+
     def far(self, case: Any, path: Path, executor: LanesExecutor) -> Sequence[Part]:
         """The checks of far addresses of a case whose recipe is marked `far`. Raises StrataError where there are
         none."""
@@ -182,6 +206,14 @@ class Operation(ABC):
     def kernels(self, path: Path, case: Any = None) -> Sequence[Kernel]:
         """What a path launches for a case, of None what it may launch. Raises UnknownOperationError for another
         operation's path."""
+
+    def relation_names(self, path: Path) -> Sequence[str]:
+        """The metamorphic relations that cases on a path are asked, by name; none where there are none."""
+        return ()
+
+    def captured(self, file: FilePath, seed: int, profile: str) -> Sequence[Planned]:
+        """Cases of values that were captured to a file; none where they are no data of the operation."""
+        return ()
 
     @abstractmethod
     def judge(self, trial: Trial) -> Findings:

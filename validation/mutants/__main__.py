@@ -10,9 +10,8 @@ if __name__ == "__main__":  # before what may be missing is imported
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import nullcontext
-from datetime import UTC, datetime
 from pathlib import Path as FilePath
 
 from rich.console import Console
@@ -25,12 +24,14 @@ from strata.executors import NAMES
 from strata.executors.base import StrataError
 from strata.nearest import hint
 from validation.host import whole_file
+from validation.host.checkout import need_checkout
 from validation.host.terminal import Terminal
+from validation.host.turns import sample, today
 from validation.mutants import matrix, published
 from validation.mutants.faults import table
 from validation.mutants.mutant import Mutant
 from validation.mutants.store import Store
-from validation.mutants.trial import Outcome, ending_with_this, outcome
+from validation.mutants.trial import Outcome, outcome, trial_workers
 from validation.run import unfinished
 from validation.run.claim import Claim
 from validation.run.progress import Reporter
@@ -38,19 +39,6 @@ from validation.run.progress import Reporter
 PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
 _WIDTH = 140
 _STYLES = {"killed": "green", "survived": "bold red", "error": "bold red", "device": "yellow"}
-
-
-def sample(names: Sequence[str], count: int, turn: int) -> list[str]:
-    """`count` names spread over the table, others each turn; every name comes up in ceil(len / count) turns."""
-    if count >= len(names):
-        return list(names)
-    turns = -(-len(names) // count)
-    return list(names[turn % turns :: turns])
-
-
-def today() -> int:
-    """The turn of the day, so that CI tries other mutants every day."""
-    return datetime.now(UTC).date().toordinal()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -77,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 when every mutant was killed, 1 when one survived, 2 when one could not be judged."""
     options = parser().parse_args(arguments)
+    need_checkout("python -m validation.mutants")
     console = Terminal(width=None if sys.stdout.isatty() else _WIDTH)
     known = table()
     names = _chosen(options, list(known))
@@ -151,7 +140,7 @@ def _run(mutants: Sequence[Mutant], options: argparse.Namespace, store: Store, c
                 continue
             reporter.finished(f"{kept.name} (kept)", "")
             yield kept
-        with ThreadPoolExecutor(options.jobs) as workers, ending_with_this():
+        with trial_workers(options.jobs) as workers:
             waiting = [workers.submit(outcome, mutant, options.executor) for mutant in fresh]
             try:
                 for future in as_completed(waiting):

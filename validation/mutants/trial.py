@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,10 +18,10 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from strata.forks import ForkLock
-from strata.kernels.registry import taking
+from strata.kernels.paths import select
 from strata.unforeseen import unforeseen
-from validation.mutants.conventional_checks_experts import LIMITED
 from validation.mutants.mutant import Mutant, MutantError, apply, copy_sources
+from validation.operations import registry
 
 #: Seconds a trial may take; what does not end is an error.
 LIMIT_S = 600
@@ -205,16 +206,19 @@ def _python(tree: FilePath, name: str, words: list[str]) -> subprocess.Completed
 
 
 @contextmanager
-def ending_with_this() -> Iterator[None]:
-    """Trials that other threads run while this block does end, by MutantError, when an exception leaves it."""
+def trial_workers(jobs: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads for trials. An exception that leaves the block ends the trials that they run, by MutantError."""
     global _ended
-    _ended = False
     try:
-        yield
-    except BaseException:
-        _ended = True
-        _end_all()
-        raise
+        with ThreadPoolExecutor(jobs) as workers:
+            try:
+                yield workers
+            except BaseException:
+                _ended = True  # also for a trial whose thread starts its process only now
+                _end_all()
+                raise
+    finally:
+        _ended = False  # no thread of theirs is left, and later trials are others
 
 
 def _end_all() -> None:
@@ -266,8 +270,7 @@ def _usual(tree: FilePath, paths: str, executor: str, seed: int) -> dict[str, An
     ]
     done = _python(tree, "usual checks", words)
     if done.returncode != 0:
-        operation = paths.partition("/")[0]
-        second = ("rows_passes",) * (operation in LIMITED) if operation in taking("experts") else ("allclose_passes",)
+        second = registry.conventional(select(paths)[0]).second
         return {"nmse_passes": False, **dict.fromkeys(second, False), "nmse": None, "ended": _last_line(done)}
     answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return answer

@@ -14,9 +14,11 @@ PLAIN_LINES = 10
 class Reporter:
     """Shows how far a run is. Use as a context manager."""
 
-    def __init__(self, console: Console, total: int) -> None:
+    def __init__(self, console: Console, total: int, noun: str = "cases") -> None:
+        """noun: what is counted."""
         self._console = console
         self._total = total
+        self._noun = noun
         self._done = 0
         self._noted: set[str] = set()
         self._bar: Progress | None = None
@@ -65,4 +67,4 @@ class Reporter:
         if self._bar:
             self._bar.advance(self._task)
         elif self._done * PLAIN_LINES // self._total > (self._done - 1) * PLAIN_LINES // self._total:
-            self.note(f"{self._done} of {self._total} cases, last {what}")
+            self.note(f"{self._done} of {self._total} {self._noun}, last {what}")

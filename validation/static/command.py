@@ -29,6 +29,7 @@ from strata.imports import folders
 from strata.kernels import registry
 from strata.kernels.paths import Path, select
 from strata.kernels.pool import GROUPS
+from validation.host.turns import sample, today
 from validation.run import unfinished
 from validation.run.progress import Reporter
 
@@ -181,7 +182,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=list(COMPILERS),
         help="major versions of NVRTC",
     )
+    parser.add_argument(
+        "--sample", action="store_true", help="of these architectures the oldest and one more, another every day"
+    )
+    parser.add_argument("--turn", type=whole(), metavar="K", help="which sample (default: the day)")
     parser.add_argument("--each", action="store_true", help="a row for each kernel of a path, work shapes among them")
+
+
+def sampled(archs: Sequence[int], turn: int) -> list[int]:
+    """The oldest of some architectures and one of the others, another each turn."""
+    oldest, *others = sorted(archs)
+    return [oldest, *sample(others, 1, turn)]
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -192,6 +203,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     except ValueError as error:
         raise StrataError(str(error)) from error
     nvrtcs = compilers(sorted(options.compilers))
+    if options.sample:
+        options.archs = sampled(options.archs, today() if options.turn is None else options.turn)
     total = sum(len(list(kernels(path, options.groups))) * len(targets(path, options.archs)) for path in paths) * len(
         nvrtcs
     )

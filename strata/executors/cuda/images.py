@@ -52,7 +52,8 @@ def options(kernel: Kernel, arch: str) -> tuple[str, ...]:
 def build(kernel: Kernel, arch: str, nvrtc: Nvrtc, source: Path | None = None) -> Built:
     """Compile `kernel` for `arch` ("sm_75": cubin, "compute_75": PTX), or take it from the cache.
 
-    source: the file to compile when it is not the kernel's own. Headers are `include/*.cuh`, no others.
+    source: the file to compile when it is not the kernel's own. Headers are `include/*.cuh`, and those beside a source
+    that lies elsewhere; no others.
     Raises BuildError naming kernel, target and the compiler's first complaint.
     """
     main, headers = _read(source or kernel.path, kernel)
@@ -70,7 +71,7 @@ def build(kernel: Kernel, arch: str, nvrtc: Nvrtc, source: Path | None = None) -
         file = copy / f"{kernel.source}.cu"
         file.write_bytes(main)
         for name, text in headers.items():
-            (copy / "include" / name).write_bytes(text)
+            (copy / name).write_bytes(text)
         try:
             compiled = nvrtc.compile(main, str(file), [*words, f"-I{copy}"])
         except BuildError as error:
@@ -114,7 +115,8 @@ def figures(log: str, entry: str) -> dict[str, int]:
 
 def _read(source: Path, kernel: Kernel) -> tuple[bytes, dict[str, bytes]]:
     try:
-        return source.read_bytes(), {header.name: header.read_bytes() for header in iter_include()}
+        headers = {f"include/{header.name}": header.read_bytes() for header in iter_include()}
+        return source.read_bytes(), headers | {header.name: header.read_bytes() for header in kernel.headers}
     except OSError as error:
         raise BuildError(f"{kernel.label}: cannot read {error.filename}: {system_reason(error)}") from error
 

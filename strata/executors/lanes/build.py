@@ -16,7 +16,7 @@ from pathlib import Path
 
 from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, iter_include, system_reason
 from strata.executors.cache import content_key, entry
-from strata.executors.lanes import blame, precompiled
+from strata.executors.lanes import advice, blame, precompiled
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 _COPY = "source"
@@ -26,9 +26,11 @@ _COPY = "source"
 FLAVOR_FLAGS: dict[str, tuple[str, ...]] = {
     "fast": ("-O3",),
     "checked": ("-O1", "-DSTRATA_CHECKED"),
+    # Nothing is left out or merged before it is checked, and of debugging information the lines of reports are there:
+    # with -O1 and variables a build takes three times as long.
     "sanitize": (
-        "-O1",
-        "-g",
+        "-O0",
+        "-g1",
         "-fno-omit-frame-pointer",
         "-fsanitize=address,undefined",
         "-fno-sanitize-recover=all",
@@ -209,7 +211,8 @@ def _failure(
                 f"`{' '.join(compiler.command)}` cannot compile for this machine: {said}; set CXX to another compiler"
             )
     log = log.replace(f"{_COPY}/", "")
-    return BuildError(f"{kernel.label} does not compile for lanes ({flavor}): {blame.first_error(log)}", log)
+    said = blame.first_error(log)
+    return BuildError(f"{kernel.label} does not compile for lanes ({flavor}): {said}{advice.of(said)}", log)
 
 
 def _precompiled(flavor: str, compiler: Compiler, header: Path) -> tuple[str, ...]:
@@ -238,6 +241,7 @@ def _snapshot(kernel: Kernel) -> dict[str, bytes]:
     unit = "".join(f'#include "{header}"\n' for header in headers) + f"STRATA_KERNEL({kernel.entry})\n"
     try:
         files = {"unit.cpp": unit.encode(), f"{kernel.source}.cu": kernel.path.read_bytes()}
+        files |= {header.name: header.read_bytes() for header in kernel.headers}
         files |= {f"include/{header.name}": header.read_bytes() for header in iter_include()}
         files |= {f"runtime/{header.name}": header.read_bytes() for header in sorted(RUNTIME.glob("*.hpp"))}
     except OSError as error:

@@ -97,6 +97,19 @@ def test_flags_are_in_force(nvrtc: Nvrtc) -> None:
     assert not re.search(r"\bfma\b|\.ftz|div\.(full|approx)", text)
 
 
+def test_a_header_beside_a_source_elsewhere_is_found_and_in_the_key(nvrtc: Nvrtc, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "probe.cu").write_text(SOURCE.replace('"include/mma.cuh"', '"beside.cuh"'))
+    kernel = Kernel("probe", "probe", block=32, defines=(("START", 7),), directory=str(own))
+    digests = []
+    for number in (2, 3):
+        mma = MMA.replace('#include "twice.cuh"', "").replace("twice(d[0])", f"{number} * d[0]")
+        (own / "beside.cuh").write_text(mma)
+        digests.append(images.build(kernel, "compute_75", nvrtc).image.digest)
+    assert len(set(digests)) == 2
+
+
 def test_second_build_comes_from_the_cache(nvrtc: Nvrtc, monkeypatch: pytest.MonkeyPatch) -> None:
     first = images.build(KERNEL, "sm_75", nvrtc)
     monkeypatch.setattr(nvrtc, "compile", None)

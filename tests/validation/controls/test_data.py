@@ -14,8 +14,8 @@ from validation.core.verdict import Check, Verdict
 from validation.operations.attention import plan as attention_plan
 from validation.operations.attention import preconditions as promises
 from validation.operations.attention import selection
+from validation.operations.kv_pack import pages, planes
 from validation.operations.kv_pack import plan as pack_plan
-from validation.operations.kv_pack import planes
 
 
 def wrong() -> set[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from tests.validation.stub import asked_before, proved
 from validation.__main__ import main
 from validation.controls import self_test, values
 from validation.core.control import Answer, Control, answer, failed
@@ -16,7 +18,7 @@ from validation.operations.attention import gates as judge
 
 
 def test_all_controls_are_right_and_have_names_of_their_own() -> None:
-    answers = self_test.prove()
+    answers = proved()
     assert failed(self_test.flat(answers)) == []
     assert set(answers) == {*self_test.GROUPS, self_test.FLOOR}
     assert {group: [one.name for one in answers[group]] for group in self_test.GROUPS} == self_test.names()
@@ -59,7 +61,14 @@ def test_groups_that_are_empty_or_cannot_be_made_are_wrong() -> None:
 
 
 def test_a_control_that_is_not_asked_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a group one control, and a whole group: both leave every other answer right."""
+    """Of a group one control, and a whole group: both leave every other answer right. Which are asked is looked at, not
+    what they answer."""
+
+    def right(control: Control) -> Answer:
+        floor = control.name.startswith("floor/")
+        return answer(control) if floor else Answer(control.name, control.expected, control.expected)
+
+    monkeypatch.setattr(self_test, "answer", right)
     fewer: dict[str, Callable[[], Iterator[Control]]] = {
         group: (lambda: islice(values.holds(), 1, None)) if group == "comparator holds" else make
         for group, make in self_test.GROUPS.items()
@@ -77,6 +86,7 @@ def test_a_control_that_is_not_asked_is_missed(monkeypatch: pytest.MonkeyPatch) 
 def test_a_cache_that_cannot_be_used_is_no_verdict(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(self_test, "prove", lambda: self_test.ask("flags", self_test.GROUPS["flags of compilation"]))
     (tmp_path / "cache").write_text("a file")
     monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
     assert main(words) == 2
@@ -85,7 +95,10 @@ def test_a_cache_that_cannot_be_used_is_no_verdict(
     assert err.count("error: ") == 1
 
 
-def test_the_command_prints_a_table_and_exits_0(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_table_and_exits_0(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_before(monkeypatch)
     assert main(["controls"]) == 0
     shown = capsys.readouterr().out
     assert "comparator within" in shown
@@ -98,5 +111,6 @@ def test_the_command_names_each_wrong_answer_and_exits_1(
     monkeypatch.setattr(
         judge, "baseline_within_bound", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND)
     )
+    monkeypatch.setattr(self_test, "prove", partial(self_test.prove, {"gates": self_test.GROUPS["gates"]}))
     assert main(["controls"]) == 1
     assert "control anchor/flipped: got WITHIN_BOUND, expected EXCEEDS" in capsys.readouterr().out

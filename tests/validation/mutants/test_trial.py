@@ -11,14 +11,14 @@ import pytest
 
 from validation.mutants import trial as trials
 from validation.mutants.faults import table
-from validation.mutants.faults.prompt_attention import PROMPT
 from validation.mutants.mutant import ROOT, Mutant, MutantError
 from validation.mutants.trial import Kill, Outcome, healthy, outcome, trial
 
 TABLE = table()
-#: A mutant to make others of.
-BASE = TABLE["k8-halves-swapped"]
-HARMLESS = replace(BASE, name="harmless", old="constexpr int kDim = 256,", new="constexpr int kDim = 128 + 128,")
+#: A mutant to make others of: of a kernel whose quick cases take a second.
+BASE = TABLE["router-base-two"]
+LARGEST = "constexpr u32 kLargest = 0x7f7fffffu;"
+HARMLESS = replace(BASE, name="harmless", old=LARGEST, new=LARGEST.replace("0x7f7fffffu", "0x7f7ffffeu + 1u"))
 COUNTED = Mutant(
     "holds-inverted",
     "validation/core/verdict.py",
@@ -33,14 +33,15 @@ def test_a_fault_of_a_kernel_is_killed_and_the_usual_checks_are_asked() -> None:
     kill, usual = trial(BASE)
     assert kill is not None
     assert kill.verdict == "EXCEEDS"
-    assert kill.checks[0] == "bound"
-    assert "prompt_attention/fp16/sm75 recipe=uniform" in kill.where
-    assert "--case 'recipe=uniform" in kill.rerun
+    assert kill.checks == ("bits", "bound")
+    assert "router/fp32/simt recipe=router_bell" in kill.where
+    assert "--case 'recipe=router_bell" in kill.rerun
     assert set(usual) == {"nmse", "nmse_passes", "allclose_passes"}
 
 
-def test_a_missing_barrier_is_named() -> None:
-    kill, _ = trial(replace(TABLE["prompt-block-barrier-1"], paths=BASE.paths))  # whose healthy sources are judged
+def test_a_missing_barrier_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "healthy", lambda *args: 1)  # half a minute of cases that nothing here is about
+    kill, _ = trial(TABLE["prompt-block-barrier-1"])
     assert kill is not None
     assert kill.checks == ("run",)
     assert "is read and nobody wrote it" in kill.reason
@@ -53,8 +54,8 @@ def test_a_change_that_is_none_survives() -> None:
 
 
 def test_a_mutant_that_does_not_compile_is_an_error() -> None:
-    broken = replace(BASE, name="broken", new="  mma_m16n8k8(d, a, b) mma_m16n8k8(d, a + 2, b + 1);")
-    with pytest.raises(MutantError, match=r"mutant broken does not compile: prompt_attention\[.*does not compile"):
+    broken = replace(HARMLESS, name="broken", new=LARGEST.replace("=", ""))
+    with pytest.raises(MutantError, match=r"mutant broken does not compile: router.*does not compile"):
         trial(broken)
 
 
@@ -65,12 +66,12 @@ def test_a_mutant_that_does_not_apply_is_an_error() -> None:
 
 
 def test_a_mutant_of_python_is_judged_by_its_own_copy() -> None:
-    """Sources of the harness can be changed too: here prompt attention reports that its guards were hit."""
+    """Sources of the harness can be changed too: here the router reports that its guards were hit."""
     reported = Mutant(
         "guards-reported",
-        "strata/kernels/attention.py",
-        "return Result(out.host(), witnesses, intact)",
-        "return Result(out.host(), witnesses, False)",
+        "strata/kernels/router.py",
+        "[witness], intact)",
+        "[witness], False)",
         "Guards count as overwritten.",
         BASE.paths,
         BASE.recipes,
@@ -150,13 +151,13 @@ def test_a_test_run_that_says_nothing_is_an_error(
     ("packages", "digest", "message"),
     [
         ([str(ROOT / "strata")], None, "ran, expected the copy in"),
-        ([], "0" * 64, "prompt_attention.cu has another digest in the run"),
+        ([], "0" * 64, "router.cu has another digest in the run"),
     ],
 )
 def test_what_ran_must_be_the_copy(tmp_path: Path, packages: list[str], digest: str | None, message: str) -> None:
-    (tmp_path / PROMPT).parent.mkdir(parents=True)
-    (tmp_path / PROMPT).write_text("the mutant's text")
-    answer = {"packages": packages, "sources": {"prompt_attention.cu": digest}}
+    (tmp_path / BASE.file).parent.mkdir(parents=True)
+    (tmp_path / BASE.file).write_text("the mutant's text")
+    answer = {"packages": packages, "sources": {"router.cu": digest}}
     with pytest.raises(MutantError, match=message):
         trials._confirm(answer, tmp_path, BASE)
 

@@ -14,7 +14,7 @@ import pytest
 from strata.executors.base import Executor
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import PATHS
-from tests.validation.stub import LanesCard, other_plans
+from tests.validation.stub import LanesCard, asked_before, other_plans
 from validation.__main__ import main
 from validation.core.entry import Planned
 from validation.core.memo import Memo
@@ -126,6 +126,7 @@ def run_on(
     rules: dict[str, str], monkeypatch: pytest.MonkeyPatch, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, dict[str, Any], str]:
     """The command on a stand-in card that follows a rule in each recipe."""
+    asked_before(monkeypatch)
     cards = {rule: LanesCard(rule) for rule in set(rules.values())}
 
     def opened(name: str, **options: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from strata.executors.base import Executor, ExecutorUnavailable
-from tests.validation.stub import StubCard, StubExecutor, healthy, kernel, no_ledger
+from tests.validation.stub import StubCard, StubExecutor, healthy, kernel, no_ledger, proved
 from validation.__main__ import main
 from validation.controls import self_test
 from validation.core.verdict import Check, Verdict
@@ -31,9 +31,6 @@ from validation.run.runner import run_jobs
 
 LOAD = ledger.load
 PROVE = self_test.prove
-#: The answers of the controls, asked once in a process: they are of the harness, which no run here changes unless its
-#: test asks again (`asks_controls`). Each asking takes 1.7 s, the rest of such a run a tenth of it.
-PROVED = cache(PROVE)
 ONE = "recipe=uniform seed=1 context=40 queries=2"
 
 
@@ -48,12 +45,12 @@ class Bench:
         monkeypatch.setattr(parity, "run_jobs", self.run_jobs)
         monkeypatch.setattr(parity, "Prebuild", _NoBuild)
         no_ledger(monkeypatch)
-        monkeypatch.setattr(self_test, "prove", PROVED)
+        monkeypatch.setattr(self_test, "prove", proved)
         self.compiler = True
 
-    def asks_controls(self) -> None:
-        """From now on every run asks them, as the command does."""
-        self._patch.setattr(self_test, "prove", PROVE)
+    def asks_controls(self, group: str) -> None:
+        """From now on every run asks those of a group, as the command asks all."""
+        self._patch.setattr(self_test, "prove", partial(PROVE, {group: self_test.GROUPS[group]}))
 
     def run_jobs(self, *arguments: Any, **named: Any) -> Any:
         return run_jobs(*arguments, **(named | {"operations": under_test(self.operations)}))
@@ -315,7 +312,7 @@ def test_sizes_run_one_case_on_each_path(bench: Bench, tmp_path: Path) -> None:
     [
         (["--profile", "quick", "--recipe", "flat"], True, "sample"),
         (["--profile", "quick", "--recipe", "flat"], False, "none"),
-        (["--profile", "standard", "--recipe", "flat"], True, "none"),
+        (["--profile", "standard", "--recipe", "far"], True, "none"),  # its smallest
         (["--context", "40", "--queries", "2"], True, "none"),
         (["--context", "40", "--queries", "2", "--predict", "all"], True, "all"),
     ],
@@ -390,10 +387,9 @@ def test_lists(command: str, shown: str, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_controls_are_asked_and_recorded(bench: Bench, tmp_path: Path) -> None:
-    bench.asks_controls()
     assert run("--case", ONE, "--paths", "*/fp16/sm75", "--out", str(tmp_path)) == 0
     got = record(tmp_path)
-    assert got["controls"] == len(self_test.flat(PROVED())) > 500
+    assert got["controls"] == len(self_test.flat(proved())) > 500
     assert got["failed"] == []
     assert got["verdict"] == "WITHIN_BOUND"
 
@@ -401,7 +397,7 @@ def test_controls_are_asked_and_recorded(bench: Bench, tmp_path: Path) -> None:
 def test_a_control_that_fails_voids_the_run_before_any_case(
     bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench.asks_controls()
+    bench.asks_controls("gates")
     monkeypatch.setattr(
         judge, "baseline_within_bound", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND)
     )

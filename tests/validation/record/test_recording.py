@@ -19,7 +19,7 @@ from strata.gates.record import of_value
 from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS
 from tests.validation.parity.test_command import Bench, run
-from tests.validation.stub import healthy, kernel, no_ledger, other_plans
+from tests.validation.stub import asked_before, healthy, kernel, no_ledger, other_plans
 from validation.__main__ import main
 from validation.core.entry import Planned
 from validation.ledger import review as ledger_review
@@ -287,6 +287,7 @@ def test_the_ledger_is_asked_about_the_profile_alone(
 def test_a_simulated_turing_card_gives_the_same_record_twice(
     tiny: None, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked_before(monkeypatch)
     no_ledger(monkeypatch)
     words = ["parity", "--executor", "lanes", "--rule", "sm_75", "--flavor", "checked", "--paths", PATH]
     values = []

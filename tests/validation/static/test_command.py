@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,6 +96,25 @@ def test_one_image_through_the_real_tools(capsys: pytest.CaptureFixture[str]) ->
     out = capsys.readouterr().out
     assert "HMMA.1688.F32" in out
     assert "1 images: every limit is kept" in out
+
+
+def test_a_sample_is_turing_and_every_other_in_its_turn(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = [static.sampled(static.ARCHS, turn) for turn in range(100, 105)]
+    assert all(day[0] == 75 and len(day) == 2 for day in days)
+    assert sorted(day[1] for day in days) == [80, 86, 89, 90, 120]
+    seen: list[object] = []
+
+    def measured(paths: object, groups: object, nvrtcs: object, archs: object) -> Iterator[object]:
+        seen.append(archs)
+        yield from ()
+
+    monkeypatch.setattr(static, "measure_all", measured)
+    words = ["static", "--paths", SIMT.name, "--compilers", "13", "--sample"]
+    assert main([*words, "--turn", "100"]) == main([*words, "--turn", "100", "--archs", "90", "80"]) == 0
+    assert seen == [days[0], [80, 90]]
+    capsys.readouterr()
 
 
 def test_each_kernel_has_a_row_by_what_tells_it_from_others(

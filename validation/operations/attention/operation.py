@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 
 import numpy as np
 
@@ -25,7 +26,19 @@ from validation.core.unknown_operation import UnknownOperationError
 from validation.core.verdict import AXES, Check, Verdict
 from validation.numerics.interval import Enclosure, certificate, certified
 from validation.numerics.tensorcore_rules import rules_for
-from validation.operations.attention import far, fuzz, gates, metamorphic, plan, preconditions, random_cases
+from validation.operations.attention import (
+    captured,
+    conventional,
+    far,
+    fuzz,
+    gates,
+    metamorphic,
+    plan,
+    preconditions,
+    random_cases,
+    record,
+    sizes,
+)
 from validation.operations.attention.bound import Limits, limits
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.operations.attention.captured import build_captured
@@ -80,12 +93,17 @@ class Attention(RowOperation):
     data = "prompt_attention"
     rank = 1
     fuzz = fuzz.KIND
+    sizes = sizes.SIZES
+    conventional = conventional.CHECKS
     outputs = {"out": Output(AXES)}  # noqa: RUF012
     kernels_handed = True
     baseline_asked = ("guards", "witness")
 
     def __init__(self, name: str, under_test: Mapping[str, Kernels] = ATTENTION) -> None:
         self.name, self.under_test = name, under_test
+        if name == "prompt_attention":
+            self.record = record.Attention()
+            self.soak_turns = 2
 
     def recipes(self) -> Sequence[Recipe]:
         return recipes.of_operation(self.data)
@@ -122,6 +140,16 @@ class Attention(RowOperation):
         made = self.under_test[self.name].kernels
         groups = GROUPS if case is None else (case.group,)
         return [kernel for group in groups for kernel in (made(path, group) if made else ())]
+
+    def relation_names(self, path: Path) -> Sequence[str]:
+        return metamorphic.of_path(path)
+
+    def captured(self, file: FilePath, seed: int, profile: str) -> Sequence[Planned]:
+        """Every captured layer over all its tokens. Raises CaptureError for a file that kernels cannot take."""
+        held = captured.load(file)
+        facts = held.metadata
+        heads = (facts.n_head_kv, facts.n_head // facts.n_head_kv)
+        return plan.captured(seed, sorted(held.layers), facts.tokens, heads, profile)
 
     # ---- the data of a case, and a run ---------------------------------------------------------------------------
 

@@ -11,8 +11,22 @@ from validation.core.entry import Planned
 from validation.core.far_checks import Part
 from validation.core.findings import Findings
 from validation.core.operation import Operation, Trial
+from validation.core.recordable import Recordable
 from validation.core.unknown_operation import UnknownOperationError
-from validation.operations.experts import far, far_baseline, fuzz, plan, random_cases, recipes, required, run
+from validation.operations.experts import (
+    conventional,
+    far,
+    far_baseline,
+    fuzz,
+    mutant_cases,
+    plan,
+    random_cases,
+    recipes,
+    record,
+    required,
+    run,
+    sizes,
+)
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.kernels import OPERATIONS as KERNELS
 from validation.operations.experts.recipes import RECIPES, ExpertRecipe
@@ -24,6 +38,9 @@ _FAR: Mapping[str, Callable[[ExpertCase, Path, LanesExecutor], Sequence[Part]]] 
     "expert_mmq": far_baseline.mmq,
     "expert_decode": far_baseline.decode,
 }
+
+#: What records are of: the fused path, since the others are what is served without one.
+_RECORDS: Mapping[str, Recordable] = {"expert_fused": record.FusedExperts()}
 
 
 class ExpertsOperation(Operation):
@@ -40,9 +57,13 @@ class ExpertsOperation(Operation):
     data = "expert"
     rank = 3
     fuzz = fuzz.KIND
+    sizes = sizes.SIZES
+    every_bit = True
 
     def __init__(self, name: str, under_test: Mapping[str, ExpertOperation] = KERNELS) -> None:
         self.name, self.under_test = name, under_test
+        self.record = _RECORDS.get(name)
+        self.conventional = conventional.of(name)
 
     def recipes(self) -> Sequence[ExpertRecipe]:
         return list(RECIPES.values())
@@ -67,6 +88,9 @@ class ExpertsOperation(Operation):
 
     def random_case(self, recipe: str, words: Sequence[int], checked: bool) -> ExpertCase:
         return random_cases.case(recipe, words[0], words[1:])
+
+    def mutant_cases(self, seed: int) -> Sequence[ExpertCase]:
+        return mutant_cases.cases(seed)
 
     def far(self, case: ExpertCase, path: Path, executor: LanesExecutor) -> Sequence[Part]:
         return _FAR[self.name](case, path, executor)

@@ -24,7 +24,7 @@ from validation.core.row_operation import RowOperation
 from validation.core.settings import Settings
 from validation.core.unknown_operation import UnknownOperationError
 from validation.core.verdict import Check, holds, identical, within
-from validation.operations.kv_pack import bound, far, plan, planes, recipes, reference, values
+from validation.operations.kv_pack import bound, conventional, far, plan, planes, recipes, reference, sizes, values
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.packing import ROTATED, Packing
 from validation.operations.kv_pack.pages import page_table, place
@@ -79,6 +79,8 @@ class KvPack(RowOperation):
         name: Output(_AXES, whole=False, everywhere=name in ("k", "v")) for name in ("k", "v", "k_scale", "v_scale")
     }
     kernels_handed = True
+    sizes = sizes.SIZES
+    conventional = conventional.CHECKS
 
     def __init__(self, packing: Packing | None = None) -> None:
         self.packing = packing or Packing()

@@ -121,6 +121,7 @@ DEVICE float __fadd_rn(float a, float b) { return a + b; }
 DEVICE float __fsub_rn(float a, float b) { return a - b; }
 DEVICE float __fmul_rn(float a, float b) { return a * b; }
 DEVICE float __fdiv_rn(float a, float b) { return a / b; }
+DEVICE float __fsqrt_rn(float a) { return __builtin_sqrtf(a); }
 DEVICE float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 // acc[j] = fma(x, y[j], acc[j]), four at a time where the processor can.
 template <int N>

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 KERNEL = kernel("numbers")
 WHAT = (
     "half_value", "half_bits", "half_pair", "half_sub", "exp2", "select", "fma", "add", "multiply", "divide",
-    "to_int", "to_int_nearest", "from_int", "bit_counts",
+    "to_int", "to_int_nearest", "from_int", "square_root", "bit_counts",
 )  # fmt: skip
 _NAN, _HALF_NAN = np.uint32(0x7FFFFFFF), np.uint16(0x7FFF)
 
@@ -192,5 +192,6 @@ def cases() -> list[Case]:
         Case("to_int", (_near_integers(),), _to_int(np.trunc)),
         Case("to_int_nearest", (_near_integers(),), _to_int(np.rint)),
         Case("from_int", (random_bits("ints", 100_000),), _from_int),
+        Case("square_root", (np.concatenate([floats, random_bits("roots", 300_000)]),), _floats(np.sqrt), nan=True),
         Case("bit_counts", (counted.astype(np.uint32),), _bit_counts),
     ]

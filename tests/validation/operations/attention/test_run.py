@@ -44,7 +44,7 @@ def failed(found: Findings) -> set[str]:
 def test_healthy_kernels_pass_every_recipe(name: str, mode: str) -> None:
     # The stub sums in NumPy's order, so its errors differ from both kernels'; they must still fit the bounds.
     stub = kernel(compute=Lawful()) if find(name).laws else kernel()
-    found = run(replace(CASE, recipe=name), f"prompt_attention/{mode}/sm80", prompt_attention=stub)
+    found = run(replace(CASE, recipe=name, group=4), f"prompt_attention/{mode}/sm80", prompt_attention=stub)
     assert failed(found) == set()
     assert any(check.name.startswith("law ") for check in found.checks) == find(name).laws
     assert settle(found.checks) is Verdict.WITHIN_BOUND
@@ -197,7 +197,7 @@ def predicted(
     return found, counting.queries, rules
 
 
-LARGE = replace(CASE, context=200, queries=70)
+LARGE = replace(CASE, context=200, queries=70, group=4)
 
 
 def test_predicting_everything_makes_a_case_exact() -> None:
@@ -221,7 +221,7 @@ def test_a_failed_bound_gives_the_predicted_bits() -> None:
         return outcome
 
     operations = healthy(prompt_attention=replace(plain, run=launch))  # type: ignore[arg-type]
-    for predict, case, row in (("sample", replace(LARGE, group=4), 69), ("all", CASE, 3)):
+    for predict, case, row in (("sample", LARGE, 69), ("all", CASE, 3)):
         last[0] = row
         settings = Settings(predict=predict, predictor=lambda rule: StubExecutor())
         found = attention.judged(case, PATH, StubCard(), settings, Memo(), operations)

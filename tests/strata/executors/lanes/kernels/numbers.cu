@@ -3,7 +3,7 @@
 #include "include/kv_format.cuh"
 #include "include/ptx.cuh"
 
-enum What { kHalfValue, kHalfBits, kHalfPair, kHalfSub, kExp2, kSelect, kFma, kAdd, kMultiply, kDivide, kToInt, kToIntNearest, kFromInt, kBitCounts };
+enum What { kHalfValue, kHalfBits, kHalfPair, kHalfSub, kExp2, kSelect, kFma, kAdd, kMultiply, kDivide, kToInt, kToIntNearest, kFromInt, kSquareRoot, kBitCounts };
 
 DEVICE u32 number(int what, u32 x, u32 y, u32 z) {
   const float a = bits_to_float(x), b = bits_to_float(y), c = bits_to_float(z);
@@ -21,6 +21,7 @@ DEVICE u32 number(int what, u32 x, u32 y, u32 z) {
     case kToInt: return static_cast<u32>(__float2int_rz(a));
     case kToIntNearest: return static_cast<u32>(__float2int_rn(a));
     case kFromInt: return float_to_bits(__int2float_rn(static_cast<int>(x)));
+    case kSquareRoot: return float_to_bits(__fsqrt_rn(a));
     default: return static_cast<u32>(__clz(static_cast<int>(x)) | __popc(x) << 8);
   }
 }

@@ -1,0 +1,4 @@
+// A header beside the source that includes it.
+#pragma once
+
+DEVICE float product(float a, float b) { return __fmul_rn(a, b); }

@@ -1,0 +1,298 @@
+"""Check a kernel of your own: `python -m validation check FILE[:NAME]`.
+
+FILE is a Python file, anywhere, that defines a `validation.check.OwnKernel`: its .cu file, inputs, an FP64 reference
+and a bound. It gets hostile data, both builds of the CPU executor with races and ranges checked, repeated, permuted and
+cut runs, wrong answers that its verdicts must refuse, bits on a card against the CPU, and faults planted in its own
+source.
+
+Exit status: 0 when every planned case passed, 1 when one did not, 2 when it could not run, for a fault in FILE too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shlex
+import time
+from collections.abc import Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from strata.arguments import file, whole, word
+from strata.executors import NAMES as EXECUTORS
+from strata.executors.base import StrataError
+from strata.executors.lanes import FLAVORS
+from validation.check import mutants, plan, raw
+from validation.check.case import parse
+from validation.check.load import Loaded, load
+from validation.check.places import Places
+from validation.check.plan import PROFILES, Job
+from validation.check.runner import run_case
+from validation.check.source_mutants import SourceMutant
+from validation.check.table import print_cases, print_matrix
+from validation.core.verdict import Check, Verdict, combine
+from validation.numerics.tensorcore_rules import DEFAULT_RULE
+from validation.run import owner
+from validation.run.executor_options import refuse_idle
+from validation.run.progress import Reporter
+from validation.run.run_file import RunFile
+
+PASSED, FAILED = 0, 1
+#: Mutants to try, and how many the source has.
+_Faults = tuple[list[SourceMutant], int]
+DEFAULT_PROFILE = "quick"
+SCHEMA = "strata-check-run/1"
+#: The largest seed of a schedule: lanes take twice it, in 64 bits.
+_MOST_SCHEDULE = (1 << 62) - 1
+_MOST_MUTANTS = 100_000
+_MOST_RANDOM = 1_000_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("file", type=word, metavar="FILE[:NAME]", help="a Python file, and which of its kernels")
+    what = parser.add_argument_group("what is run")
+    what.add_argument(
+        "--profile", choices=PROFILES, help=f"list of cases (default: {DEFAULT_PROFILE}; not with --case)"
+    )
+    what.add_argument("--case", type=word, metavar="TEXT", help="one case, as a failing verdict prints it")
+    what.add_argument(
+        "--random",
+        type=whole(1, _MOST_RANDOM),
+        metavar="N",
+        help="besides, so many cases of random recipes, sizes and seeds, which follow from --seed",
+    )
+    what.add_argument("--seed", type=whole(), metavar="N", help=f"seed of all cases (default: {plan.SEED})")
+    where = parser.add_argument_group("where it runs")
+    where.add_argument("--executor", choices=EXECUTORS, default="auto", help="auto takes a card when there is one")
+    where.add_argument("--target", type=word, metavar="ARCH", help="cuda: image to build (default: the card's own)")
+    where.add_argument("--rule", type=word, help=f"lanes: tensor-core rule (default: {DEFAULT_RULE})")
+    where.add_argument("--flavor", choices=FLAVORS, help="lanes: build of every case (default: by its size)")
+    where.add_argument(
+        "--schedule-seed", type=whole(0, _MOST_SCHEDULE), metavar="N", help="lanes: order of lanes and blocks"
+    )
+    more = parser.add_argument_group("what is asked besides")
+    kill = more.add_mutually_exclusive_group()
+    kill.add_argument(
+        "--mutants",
+        type=_mutants,
+        nargs="?",
+        const=mutants.USUAL,
+        metavar="N|all|GLOB",
+        help="lanes: plant so many faults in the kernel's source, or those of such names, KERNEL-KIND-LINE (default in "
+        f"the quick profile: {mutants.USUAL})",
+    )
+    kill.add_argument("--no-mutants", action="store_true", help="plant none")
+    more.add_argument("--out", type=file, metavar="DIR", help="write run.json with every figure there")
+
+
+def _mutants(text: str) -> int | str:
+    """A number of mutants, or a shell pattern of their names: `*` for all of them."""
+    if text == "all":
+        return "*"
+    return whole(1, _MOST_MUTANTS)(text) if not text or text[0] in "-+0123456789" else word(text)
+
+
+@dataclass
+class Run:
+    """One run as `run.json` records it, rewritten after each finished case."""
+
+    command: Sequence[str]
+    loaded: Loaded
+    jobs: Sequence[Job]
+    places: Places
+    file: RunFile | None
+    profile: str | None = None
+    results: list[dict[str, Any]] = field(default_factory=list)
+    matrix: mutants.Matrix | None = None
+    began: float = field(default_factory=time.perf_counter)
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of all cases, of which the worst decides; NOT_RUN when other cases ended than were planned."""
+        checks = [Check(str(index), Verdict(result["verdict"])) for index, result in enumerate(self.results)]
+        if len(checks) != len(self.jobs):
+            checks.append(Check("executed", Verdict.NOT_RUN))
+        return combine(checks)
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        return PASSED if self.verdict.passes else FAILED
+
+    def add(self, result: dict[str, Any]) -> None:
+        self.results.append(result)
+        self.record("running")
+
+    def record(self, status: str) -> None:
+        """Write `run.json`. status: running, complete, interrupted or failed."""
+        if self.file is None:
+            return
+        kernel = self.loaded.kernel
+        self.file.write(
+            {
+                "schema": SCHEMA,
+                "status": status,
+                "passed": self.verdict.passes,
+                "verdict": self.verdict.value,
+                "command": shlex.join(["python", "-m", "validation", "check", *self.command]),
+                "started": self.started,
+                "process": owner.this(),
+                "seconds": time.perf_counter() - self.began,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "machine": platform.machine(),
+                "system": platform.system(),
+                "executor": self.places.first.describe(),
+                "kernel": kernel.name,
+                "attested": kernel.raw is None,
+                "sources": self.loaded.digests(),
+                "inputs": {name: values.domain for name, values in kernel.inputs.items()},
+                "left_out": dict(kernel.without),
+                "planned": len(self.jobs),
+                "executed": sum(result["verdict"] != Verdict.NOT_RUN.value for result in self.results),
+                "verdicts": {v.value: sum(one["verdict"] == v.value for one in self.results) for v in Verdict},
+                "profile": self.profile,
+                "mutants": None if self.matrix is None else self.matrix.record(),
+                "cases": self.results,
+                "not_run": [{"case": job.case.text()} for job in self.jobs[len(self.results) :]],
+            }
+        )
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Run the command with parsed `options`. Returns the exit status.
+
+    Raises StrataError when it cannot run at all, for a fault in the author's file too. Ctrl-C keeps the finished
+    cases and gives 1.
+    """
+    for name in ("profile", "seed", "random"):
+        if options.case is not None and getattr(options, name) is not None:
+            raise StrataError(f"--case is a whole case, expected without --{name} {getattr(options, name)}")
+    loaded = load(options.file)
+    profile = None if options.case is not None else options.profile or DEFAULT_PROFILE
+    if options.case is not None:
+        planned = [parse(options.case, loaded.kernel)]
+    else:
+        seed = plan.SEED if options.seed is None else options.seed
+        planned = plan.cases(loaded, str(profile), seed)
+        planned += plan.random_cases(loaded, options.random, seed) if options.random else []
+    places = Places(
+        loaded, options.executor, options.rule or DEFAULT_RULE, options.target, options.flavor, options.schedule_seed
+    )
+    refuse_idle(options, places.lanes)
+    faults = _faults(options, loaded, places, profile)
+    jobs = plan.jobs(loaded, planned, profile if places.lanes else None)
+    with closing(RunFile(options.out)) if options.out else nullcontext() as out:
+        own = Run(_words(options), loaded, jobs, places, out, profile)
+        if out is not None and out.replaces:
+            console.print(out.replaces, markup=False, soft_wrap=True)
+        own.record("running")
+        console.print(_heading(own), markup=False, soft_wrap=True)
+        return _run(own, faults, console)
+
+
+def _faults(options: argparse.Namespace, loaded: Loaded, places: Places, profile: str | None) -> _Faults | None:
+    """The mutants that are asked for, or usual; None for none. Raises StrataError where they cannot be."""
+    asked = options.mutants
+    if asked is not None and not places.lanes:
+        raise StrataError("--mutants are tried on lanes, expected --executor lanes")
+    if options.no_mutants or not places.lanes or (asked is None and profile != DEFAULT_PROFILE):
+        return None
+    return mutants.chosen(loaded, mutants.USUAL if asked is None else asked)
+
+
+def _words(options: argparse.Namespace) -> list[str]:
+    """The command line that says the same."""
+    words = [str(options.file)]
+    for name in ("profile", "case", "random", "seed", "executor", "target", "rule", "flavor", "schedule_seed", "out"):
+        value = getattr(options, name)
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return words
+
+
+def _heading(own: Run) -> str:
+    facts, kernel = own.places.first.describe(), own.loaded.kernel
+    names = ("arch", "device", "driver", "nvrtc", "compiler", "threads")
+    said = ", ".join(f"{name} {facts[name]}" for name in names if name in facts)
+    if own.places.lanes and own.loaded.tensor_cores:
+        said += f", rule {own.places.rule}"
+    if facts.get("instead_of_cuda"):
+        said += f"; no card: {facts['instead_of_cuda']}"
+    domains = ", ".join(f"{name} {values.domain}" for name, values in kernel.inputs.items())
+    said = f"{kernel.name}: {len(own.jobs)} cases on {own.places.first.name} ({said}); inputs: {domains}"
+    if kernel.raw is not None:
+        return f"{said}; {raw.NOT_ATTESTED}"
+    if own.places.lanes:
+        return said
+    return f"{said}; bits {'are' if own.places.predicts else 'are not'} compared with lanes"
+
+
+def _run(own: Run, faults: _Faults | None, console: Console) -> int:
+    try:
+        own.places.build(own.jobs, list({job.case.sizes: job.case.by_name for job in own.jobs}.values()))
+        with Reporter(console, len(own.jobs)) as reporter:
+            for job in own.jobs:
+                reporter.starts(job.case.text())
+                result = run_case(own.loaded, job.case, own.places.of(job))
+                own.add(result)
+                reporter.finished(job.case.text(), result["explain"])
+    except KeyboardInterrupt:
+        own.record("interrupted")
+        print_cases(console, own.loaded, own.results, len(own.jobs))
+        return _interrupted(own, "cases", console)
+    except Exception:
+        own.record("failed")
+        if own.results:
+            print_cases(console, own.loaded, own.results, len(own.jobs))
+        raise
+    print_cases(console, own.loaded, own.results, len(own.jobs))
+    if own.loaded.kernel.raw is not None:
+        console.print(Text(raw.NOT_ATTESTED, "yellow"), soft_wrap=True)
+    if faults is not None and not own.verdict.passes:
+        console.print("no faults are planted in the source: as it is it does not pass", markup=False, soft_wrap=True)
+    elif faults is not None and not _kill(own, faults, console):
+        return _interrupted(own, "cases and mutants", console)
+    own.record("complete")
+    return own.status
+
+
+def _interrupted(own: Run, what: str, console: Console) -> int:
+    own.record("interrupted")
+    where = f" in {own.file.path}" if own.file else ""
+    console.print(f"interrupted: the finished {what} are kept{where}", markup=False, soft_wrap=True)
+    return FAILED
+
+
+def _kill(own: Run, faults: _Faults, console: Console) -> bool:
+    """Try mutants and say what became of them. Gives False when Ctrl-C ended it."""
+    planted, made = faults
+    own.matrix = mutants.Matrix(made, len(planted))
+    jobs = [job for job in own.jobs if job.flavor == "checked"]
+    slowest = max(sum(result["seconds"].values()) for result in own.results)
+    whole = True
+    try:
+        with Reporter(console, len(planted), "mutants") as reporter:
+
+            def finished(trial: mutants.Trial) -> None:
+                assert own.matrix is not None
+                own.matrix.trials.append(trial)
+                reporter.finished(f"{trial.mutant.name}: {trial.check or trial.fate}", "")
+
+            mutants.tried(own.loaded, planted, jobs, own.places.rule, slowest, finished)
+    except KeyboardInterrupt:
+        whole = False
+    except Exception:
+        own.record("failed")
+        print_matrix(console, own.matrix)
+        raise
+    print_matrix(console, own.matrix)
+    return whole

@@ -1,0 +1,215 @@
+"""Which cases a profile plans for an author's kernel: every recipe, and the sizes at which kernels go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from strata.executors.base import StrataError
+from validation.check.author import called
+from validation.check.case import OwnCase, case_of
+from validation.check.data import candidates, filled
+from validation.check.load import Loaded
+from validation.check.own_kernel import OwnKernel
+from validation.check.recipes import RECIPES
+from validation.check.refusal import refuse
+from validation.check.sizes import Size, shape_of
+from validation.core.random_streams import Stream
+
+PROFILES = ("quick", "standard", "full")
+#: The seed of all cases unless another is asked for.
+SEED = 1
+#: Elements of all arrays of a case at most: lanes run every thread in turn.
+MOST_ELEMENTS = {"quick": 1 << 18, "standard": 1 << 20, "full": 1 << 24}
+#: The recipe of the cases that are about a size: its values tell every row and column from another.
+_OF_SIZES = "signed_decades"
+#: Up to so many elements a case runs in the checked build of lanes, which watches every access.
+_CHECKED = 1 << 18
+
+
+@dataclass(frozen=True)
+class Job:
+    """A planned case, the build of lanes that runs it, and the order of its lanes and blocks."""
+
+    case: OwnCase
+    flavor: str = "checked"
+    schedule: int | None = None
+
+
+def usual(kernel: OwnKernel) -> list[str]:
+    """The recipes of a kernel: all that say something of its inputs and that its author does not leave out."""
+    return [
+        name
+        for name in RECIPES
+        if name not in kernel.without
+        and (candidates(kernel, name) or not (RECIPES[name].needs_float or filled(kernel)))
+    ]
+
+
+def elements(loaded: Loaded, sizes: Mapping[str, int]) -> int:
+    """Elements of all arrays of a case. Raises AuthorError for an axis that cannot be."""
+
+    def count() -> int:
+        total = 0
+        kernel = loaded.kernel
+        for array in (*kernel.inputs.values(), *kernel.outputs.values(), *kernel.workspaces.values()):
+            product = 1
+            for length in shape_of(array.axes, sizes):
+                product *= length
+            total += product
+        return total
+
+    return called(loaded.file, "the axes", count)
+
+
+def independent_axes(loaded: Loaded) -> None:
+    """Raises AuthorError when the length of an axis depends on an independent size in another way than being it: such
+    an array could be neither permuted nor cut."""
+    kernel = loaded.kernel
+    base = {name: size.ragged() for name, size in kernel.sizes.items()}
+
+    def look() -> None:
+        for axis in kernel.apart:
+            visited = [base | {axis: value} for value in kernel.sizes[axis].edges()]
+            for name, array in (*kernel.inputs.items(), *kernel.outputs.items()):
+                others = [tuple(shape_of([own for own in array.axes if own != axis], sizes)) for sizes in visited]
+                if len(set(others)) > 1 or list(array.axes).count(axis) > 1:
+                    raise refuse(f"the axes of {name}", array.axes, f"{axis!r} as one axis of its own, or none of it")
+
+    called(loaded.file, "independent", look)
+
+
+def _fitting(loaded: Loaded, wanted: Mapping[str, int], most: int) -> dict[str, int] | None:
+    """The sizes, with those of no tile made smaller where the arrays would be too large; None when that is no help."""
+    kernel, sizes = loaded.kernel, dict(wanted)
+    for name in sorted(sizes, key=lambda name: bool(kernel.sizes[name].tiles)):
+        if elements(loaded, sizes) <= most:
+            return sizes
+        sizes[name] = kernel.sizes[name].smallest
+    return sizes if elements(loaded, sizes) <= most else None
+
+
+def sizes_of(loaded: Loaded, profile: str) -> list[dict[str, int]]:
+    """The sizes that a profile visits: ragged ones first, then the edges of each size with the others ragged, then the
+    smallest of all; in the full profile the largest of each as well. Those that are too large are left out."""
+    kernel, most = loaded.kernel, MOST_ELEMENTS[profile]
+    ragged = {name: size.ragged() for name, size in kernel.sizes.items()}
+    wanted = [ragged]
+    for name, size in kernel.sizes.items():
+        wanted += [ragged | {name: edge} for edge in size.edges()]
+    wanted.append({name: size.smallest for name, size in kernel.sizes.items()})
+    if profile == "full":
+        least = wanted[-1]
+        wanted += [least | {name: size.largest} for name, size in kernel.sizes.items()]
+    found: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
+    for sizes in wanted:
+        fits = _fitting(loaded, sizes, most)
+        if fits is not None:
+            found.setdefault(tuple(fits.items()), fits)
+    if not found:
+        raise StrataError(
+            f"{kernel.name} has no sizes with at most {most} elements in all, expected smaller ones to be allowed"
+        )
+    return list(found.values())
+
+
+def cases(loaded: Loaded, profile: str, seed: int) -> list[OwnCase]:
+    """The cases of a profile, none twice.
+
+    Parameters
+    ----------
+    loaded : Loaded
+        The kernel.
+    profile : str
+        ``quick``: every recipe at ragged sizes, once for each input that it can be about, and every size's edges.
+        ``standard``: every recipe at four more sizes, and the edges with more data. ``full``: every recipe at every
+        size, and the largest sizes.
+    seed : int
+        Of the data.
+
+    Raises
+    ------
+    StrataError
+        For a profile that is none, and for a kernel without a size that fits.
+    """
+    if profile not in PROFILES:
+        raise refuse("the profile", profile, f"one of {', '.join(PROFILES)}")
+    independent_axes(loaded)
+    return list(dict.fromkeys(_cases(loaded, profile, seed)))
+
+
+def _cases(loaded: Loaded, profile: str, seed: int) -> Iterator[OwnCase]:
+    kernel = loaded.kernel
+    visited, names = sizes_of(loaded, profile), usual(kernel)
+    if not names:
+        raise StrataError(f"{kernel.name} leaves every recipe out, expected at least one to be left")
+    about_sizes = _OF_SIZES if _OF_SIZES in names else names[0]
+    # The first case is the one that most faults fall to.
+    for name in sorted(names, key=lambda name: name != about_sizes):
+        for turn in range(max(1, len(candidates(kernel, name))) if RECIPES[name].targets else 1):
+            yield case_of(kernel, name, seed + turn, visited[0])
+    for sizes in visited[1:]:
+        yield case_of(kernel, about_sizes, seed, sizes)
+    if profile == "quick":
+        return
+    for index, name in enumerate(names):
+        step = len(visited) if profile == "full" else 4
+        for offset in range(step):
+            sizes = visited[(index + offset * max(1, len(visited) // step)) % len(visited)]
+            yield case_of(kernel, name, seed + 1 + offset, sizes)
+    for sizes in visited:
+        yield case_of(kernel, about_sizes, seed + 1, sizes)
+
+
+def random_cases(loaded: Loaded, count: int, seed: int) -> list[OwnCase]:
+    """Cases of random recipes, sizes and seeds, for what the edges of no profile meet.
+
+    Parameters
+    ----------
+    loaded : Loaded
+        The kernel.
+    count, seed : int
+        How many cases, and where they begin: a seed gives the same ones everywhere.
+
+    Raises
+    ------
+    StrataError
+        For a kernel without a size that fits.
+    """
+    kernel, names = loaded.kernel, usual(loaded.kernel)
+    if not names:
+        raise StrataError(f"{kernel.name} leaves every recipe out, expected at least one to be left")
+    sizes_of(loaded, "quick")  # refuses what has no size that fits
+    made: list[OwnCase] = []
+    index = 0
+    while len(made) < count:
+        stream = Stream.of(seed, "random case", index)
+        index += 1
+        sizes = {name: _random_size(size, stream.child(name)) for name, size in kernel.sizes.items()}
+        fits = _fitting(loaded, sizes, MOST_ELEMENTS["quick"])
+        if fits is not None:
+            name = names[int(stream.child("recipe").below(len(names), 1)[0])]
+            made.append(case_of(kernel, name, int(stream.child("seed").below(1 << 31, 1)[0]), fits))
+    return made
+
+
+def _random_size(size: Size, stream: Stream) -> int:
+    """An allowed size: of every length of its binary digits one as likely as another, up to a moderate one."""
+    shortest = size.smallest.bit_length()
+    longest = min(size.largest, max(size.smallest, 4 * max(size.edges()))).bit_length()
+    bits = shortest + int(stream.child("length").below(longest - shortest + 1, 1)[0])
+    return size.near((1 << (bits - 1)) + int(stream.below(1 << min(bits - 1, 31), 1)[0]))
+
+
+def jobs(loaded: Loaded, planned: list[OwnCase], profile: str | None) -> list[Job]:
+    """How lanes run planned cases: small ones in the checked build, every second one under another schedule; the first
+    one in the fast build besides, and outside of the quick profile with the compiler's sanitizers."""
+    made = []
+    for index, case in enumerate(planned):
+        checked = elements(loaded, case.by_name) <= _CHECKED
+        made.append(Job(case, "checked" if checked else "fast", index if index % 2 else None))
+    if profile is not None and made:
+        made.insert(1, Job(planned[0], "fast", 1))
+        if profile != "quick":
+            made.append(Job(planned[0], "sanitize"))
+    return made

@@ -1,0 +1,312 @@
+"""Mutants of what checks a kernel of anybody's own: each question asked of its cases, its data, bounds and mutants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from validation.mutants.mutant import Mutant
+
+_CHECK = "validation/check/"
+
+
+def _of(name: str, file: str, old: str, new: str, why: str, *tests: str) -> Mutant:
+    files = tuple(f"tests/validation/check/{test}.py" for test in tests)
+    return Mutant(f"own-{name}", f"{_CHECK}{file}.py", old, new, why, tests=files)
+
+
+def _questions() -> Iterator[Mutant]:
+    """What a case asks and what its verdict is made of."""
+    yield _of(
+        "poisons-alike",
+        "launching",
+        "POISONS = (POISON_OUTPUT, POISON_OUTPUT ^ 0xFFFFFFFF)",
+        "POISONS = (POISON_OUTPUT, POISON_OUTPUT)",
+        "The repeat begins with the poison of the first run, so what neither wrote is the same in both.",
+        "test_runner",
+    )
+    yield _of(
+        "stale-either",
+        "launching",
+        "held &= np.ascontiguousarray",
+        "held |= np.ascontiguousarray",
+        "Every element counts as one that was never written.",
+        "test_runner",
+    )
+    yield _of(
+        "guards-unread",
+        "launching",
+        "all(buffer.guards_intact() for buffer in buffers.values())",
+        "all(buffer.guards_intact() for buffer in ())",
+        "Nobody looks at the guards around the author's buffers.",
+        "test_runner",
+    )
+    yield _of(
+        "originals",
+        "launching",
+        "return handed(run)(executor, inputs)",
+        "return run(executor, inputs)",
+        "A kernel that writes to its inputs is not found.",
+        "test_runner",
+    )
+    yield _of(
+        "grid-unheld",
+        "runner",
+        "blocks = sum(int(np.prod(one.grid, dtype=np.int64)) for _, one in due)",
+        "blocks = None",
+        "A launch on another grid than the author's passes for his.",
+        "test_runner",
+    )
+    yield _of(
+        "order-of-the-whole",
+        "runner",
+        "turned, due = run(order), data.along(axis, axes_out, first.outputs, order)",
+        "turned, due = run(np.arange(count)), first.outputs",
+        "The permuted run has the items in their own order.",
+        "test_runner",
+    )
+    yield _of(
+        "one-part",
+        "runner",
+        "for items in (np.arange(cut), np.arange(cut, count))]",
+        "for items in (np.arange(count), np.arange(0))][:1]",
+        "The run in two parts is one in one part.",
+        "test_runner",
+    )
+    yield _of(
+        "rules-not-run",
+        "runner",
+        "check = Check(RULES_CHECK, Verdict.EXCEEDS, str(error))",
+        'check = Check("run", Verdict.NOT_RUN, str(error))',
+        "A kernel with a race counts as one that could not run.",
+        "test_runner",
+    )
+    yield _of(
+        "raw-exact",
+        "runner",
+        "predicted and loaded.kernel.raw is None",
+        "predicted",
+        "A kernel of CuPy, whose launch nobody attests, is EXACT.",
+        "test_runner",
+    )
+    yield _of(
+        "unpredicted-exact",
+        "runner",
+        'check.verdict is Verdict.EXACT and check.figures.get("all_bits")',
+        "check.verdict is Verdict.EXACT",
+        "A case is EXACT because its guards are intact.",
+        "test_runner",
+    )
+    yield _of(
+        "any-rule",
+        "runner",
+        'rules = known_rules if loaded.tensor_cores else (known_rules[:1] or ("exact",))',
+        'rules = known_rules or ("exact",)',
+        "Bits of tensor cores are predicted on a card whose rule nobody knows.",
+        "test_runner",
+    )
+    yield _of(
+        "twin-forgotten",
+        "runner",
+        "again = launch(where.twin or where.executor, loaded",
+        "again = launch(where.executor, loaded",
+        "The repeat has the schedule of the first run.",
+        "test_runner",
+    )
+
+
+def _numbers() -> Iterator[Mutant]:
+    """References, bounds and the comparison."""
+    yield _of(
+        "infinity-of-either-sign",
+        "judgement",
+        "np.isinf(got) & (np.signbit(got) == np.signbit(reference))",
+        "np.isinf(got)",
+        "Minus infinity is taken where plus infinity is due.",
+        "test_judgement",
+    )
+    yield _of(
+        "nan-anywhere",
+        "judgement",
+        "np.where(np.isnan(reference), np.isnan(got), np.where(",
+        "np.where(np.isnan(reference), True, np.where(",
+        "Any number is taken where a NaN is due.",
+        "test_runner",
+        "test_judgement",
+    )
+    yield _of(
+        "overflow-finite",
+        "judgement",
+        "return np.asarray(np.isinf(self.reference) | (np.isfinite(self.reference) & far))",
+        "return np.asarray(np.isinf(self.reference))",
+        "A number beyond the type's largest may have any value within the bound.",
+        "test_judgement",
+    )
+    yield _of(
+        "battery-of-nothing",
+        "judgement",
+        "return replace(self_check(own.reference, own.limit, judge), name=",
+        "return replace(self_check(own.reference, 0 * own.limit, lambda candidate: True), name=",
+        "Wrong answers are held against a verdict that is not the case's own.",
+        "test_runner",
+    )
+    yield _of(
+        "gamma-halved",
+        "roundings",
+        "return count * U / (1 - count * U)",
+        "return count * U / 2",
+        "The bound of two roundings allows one.",
+        "test_description",
+    )
+    yield _of(
+        "half-unrounded",
+        "roundings",
+        "if dtype in _STORED:",
+        "if dtype in ():",
+        "The bound of an FP16 output leaves out its last rounding.",
+        "test_description",
+    )
+    yield _of(
+        "inputs-shared",
+        "expected",
+        "    return frozen(made)\n",
+        "    return made\n",
+        "The author's functions may write to what he is handed, and nobody notices.",
+        "test_runner",
+    )
+
+
+def _data() -> Iterator[Mutant]:
+    """Recipes, promises and texts."""
+    yield _of(
+        "one-target",
+        "data",
+        "[able[seed % len(able)]]",
+        "[able[0]]",
+        "Recipes about one input are always about the first.",
+        "test_recipes",
+        "test_plan",
+    )
+    yield _of(
+        "promises-unasked",
+        "preconditions",
+        "said = _domain(recipe, own, array, target) or PROMISES[recipe.name](own, array, target)",
+        "said = _domain(recipe, own, array, target)",
+        "Data that are not what their recipe promises are judged as if they were.",
+        "test_recipes",
+    )
+    yield _of(
+        "drawn-once",
+        "data",
+        "    if first.tobytes() != again.tobytes():",
+        "    if first.shape != again.shape:",
+        "An input that changes from call to call passes for a function of the case.",
+        "test_recipes",
+    )
+    yield _of(
+        "size-unasked",
+        "case",
+        "        if not size.allows(sizes[name]):",
+        "        if sizes[name] < 1:",
+        "A case has sizes for which the kernel was not written.",
+        "test_case",
+    )
+    yield _of(
+        "word-twice",
+        "case",
+        "        if name in words:",
+        "        if name in ():",
+        "Of a word that a case's text has twice the last one counts.",
+        "test_case",
+    )
+    yield _of(
+        "hidden-axis",
+        "plan",
+        "if len(set(others)) > 1 or list(array.axes).count(axis) > 1:",
+        "if list(array.axes).count(axis) > 1:",
+        "An array whose length follows from the independent size in a hidden way is permuted all the same.",
+        "test_plan",
+    )
+
+
+def _mutants() -> Iterator[Mutant]:
+    """The author's own mutants."""
+    yield _of(
+        "mutant-original",
+        "load",
+        "return own if self.directory is None else self.directory / own.name",
+        "return own",
+        "Every mutant of an author's source is the source itself.",
+        "test_mutants",
+    )
+    yield _of(
+        "mutant-without-headers",
+        "mutant_worker",
+        "        for header in bench.loaded.image().headers:",
+        "        for header in ():",
+        "Mutants of a source with a header beside it do not compile, and count as none.",
+        "test_command",
+    )
+    yield _of(
+        "mutant-first-case",
+        "mutant_worker",
+        "        for job in self.jobs:\n            _allow",
+        "        for job in self.jobs[:1]:\n            _allow",
+        "Mutants are judged by one case alone.",
+        "test_mutants",
+    )
+    yield _of(
+        "mutant-same-unasked",
+        "mutant_worker",
+        'return {"fate": SAME if bench.same(again) else SURVIVED}',
+        'return {"fate": SURVIVED}',
+        "A mutant that is the same program becomes a question.",
+        "test_mutants",
+    )
+    yield _of(
+        "mutant-crash-fatal",
+        "mutants",
+        "if not built or process.returncode >= 0 or",
+        "if not built or process.returncode >= -99 or",
+        "A mutant that takes its process along ends the run.",
+        "test_mutants",
+    )
+    yield _of(
+        "mutant-disk-full",
+        "mutants",
+        "if not built or process.returncode >= 0 or",
+        "if process.returncode >= 99 or",
+        "A process that could not judge counts as a mutant killed.",
+        "test_mutants",
+    )
+    yield _of(
+        "survivors-of-a-failure",
+        "command",
+        "    if faults is not None and not own.verdict.passes:",
+        "    if faults is None:",
+        "Mutants of a kernel that fails as it is are all killed.",
+        "test_command",
+    )
+    yield _of(
+        "interrupt-a-pass",
+        "command",
+        """        return _interrupted(own, "cases and mutants", console)\n    own""",
+        "        pass\n    own",
+        "A run whose mutants Ctrl-C ended is complete.",
+        "test_command",
+    )
+    yield _of(
+        "author-fault-a-verdict",
+        "runner",
+        "    except (AuthorError, BuildError, ExecutorUnavailable):\n        raise\n",
+        "    except (BuildError, ExecutorUnavailable):\n        raise\n",
+        "A fault in the author's file is a case that was not run, and the status a verdict.",
+        "test_runner",
+    )
+
+
+def mutants() -> Iterator[Mutant]:
+    """All of them."""
+    yield from _questions()
+    yield from _numbers()
+    yield from _data()
+    yield from _mutants()
