@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from validation.check.contrast import contrast
 from validation.check.load import Loaded
 from validation.check.mutants import Matrix
 from validation.core.verdict import Verdict
@@ -72,7 +73,7 @@ def recipe_table(results: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def print_cases(console: Console, loaded: Loaded, results: Sequence[Mapping[str, Any]], planned: int) -> None:
-    """The table, what the author left out, the first case that did not pass, and the count."""
+    """The table, what the author left out, the first case that did not pass, which sizes fail, and the count."""
     if results:
         console.print(recipe_table(results))
         console.print(Text(_LEGEND, "dim"))
@@ -82,6 +83,9 @@ def print_cases(console: Console, loaded: Loaded, results: Sequence[Mapping[str,
     if failed:
         more = f"{len(failed)} cases did not pass; the first: " if len(failed) > 1 else ""
         console.print(Text(more + failed[0], "red"), soft_wrap=True)
+        where = contrast(loaded.kernel, results)
+        if where:
+            console.print(Text(where, "red"), soft_wrap=True)
     passed = sum(Verdict(result["verdict"]).passes for result in results)
     ran = sum(Verdict(result["verdict"]) is not Verdict.NOT_RUN for result in results)
     style = "green" if passed == planned else "bold red"

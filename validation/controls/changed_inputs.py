@@ -36,9 +36,9 @@ from validation.operations.experts.inputs import Inputs as Routed
 from validation.operations.experts.operation import judged as experts_judged
 from validation.operations.experts.under_test import Outcome as Rows
 from validation.operations.experts.under_test import Shape
-from validation.operations.kv_pack import run as pack_case
 from validation.operations.kv_pack.case import Case
-from validation.operations.kv_pack.run import Packing
+from validation.operations.kv_pack.operation import judged as judged_packing
+from validation.operations.kv_pack.packing import Packing
 from validation.run import runner
 
 LANES = StubExecutor()
@@ -151,7 +151,7 @@ def _pack(operation: str, path: Path, meddler: Meddler) -> Findings:
         return call
 
     own = Packing(around_k(healthy.pack, 1), around_k(healthy.append, 1), healthy.hadamard)
-    return pack_case.run(_PACKED, path, LANES, Settings(), own)
+    return judged_packing(_PACKED, path, LANES, packing=own)
 
 
 def _expert(operation: str, path: Path, meddler: Meddler) -> Findings:

@@ -54,10 +54,6 @@ class Recipe(Protocol):
         ...
 
     @property
-    def mutant_cases(self, seed: int) -> Sequence[AnyCase] | None:
-        """The cases that judge mutants of its kernels, None for those of the quick profile."""
-        return None
-
     def far(self) -> bool:
         """Whether lanes are asked the checks of far addresses besides."""
         ...

@@ -387,7 +387,7 @@ def _case() -> Iterator[Mutant]:
     yield _fault(
         "written-not-asked",
         ROWS,
-        "            if one.whole\n",
+        "            if one.whole and name in outcome.outputs\n",
         "            if False\n",
         "Elements nobody wrote are answers.",
     )
@@ -456,7 +456,7 @@ def _case() -> Iterator[Mutant]:
     )
     yield _fault(
         "planes-skipped",
-        "validation/operations/kv_pack/run.py",
+        "validation/operations/kv_pack/pools.py",
         '_PLANES = ("k", "v", "k_scale", "v_scale")',
         '_PLANES = ("k", "v")',
         "Stored scales are not compared.",

@@ -97,7 +97,7 @@ def build_ids(case: ExpertCase) -> np.ndarray:
     return build(case, PATH.mode).ids.reshape(-1)
 
 
-@pytest.mark.parametrize("name", [name for name in PATHS if name.startswith("expert_fused/iq2_xs/iq4_nl/")])
+@pytest.mark.parametrize("name", [name for name in PATHS if name.startswith("expert_fused/iq3_xxs/iq4_nl/")])
 def test_launches_are_those_of_a_run(name: str) -> None:
     """On lanes, and where there are so many multiprocessors that the work decides the grid."""
     path, executor = PATHS[name], LanesExecutor(rule="sm_90")
