@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from strata.executors.base import Executor, Kernel, StrataError
+from strata.executors.base import Executor, ExecutorUnavailable, Kernel, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import Path
 from validation.core.case import AnyCase
@@ -22,6 +22,7 @@ from validation.core.findings import Findings
 from validation.core.fuzz_compared import FuzzKind
 from validation.core.memo import Memo
 from validation.core.outcome import Outcome
+from validation.core.recipe import unknown_recipe
 from validation.core.settings import Settings
 
 #: Words that a random case is drawn from.
@@ -103,12 +104,23 @@ class Operation(ABC):
         Where it stands in lists and plans: those of small ranks come first, equal ones by the name of their folder.
     fuzz
         How its paths are fuzzed; None where they are not.
+    ends_a_run
+        Exceptions that every case would meet, so that they are no case's verdict and end the run.
+    bounds
+        Names of the checks of wrong values, which say more of a case than that it changes from run to run.
     """
 
     name: str
     data: str
     rank: int = 100
     fuzz: FuzzKind | None = None
+    ends_a_run: tuple[type[Exception], ...] = (ExecutorUnavailable,)
+    bounds: tuple[str, ...] = ("bound",)
+
+    @staticmethod
+    def title(case: AnyCase, path: Path) -> str:
+        """What a case is called in the line on why it did not pass."""
+        return path.name
 
     # ---- what there is -------------------------------------------------------------------------------------------
 
@@ -140,6 +152,14 @@ class Operation(ABC):
         """The recipe of a name that is made of parts, None where it is no such name. Raises StrataError for a part
         that does not exist."""
         return None
+
+    def recipe(self, name: str) -> Recipe:
+        """The recipe of a name. Raises StrataError for a name that none of its data has."""
+        known = {one.name: one for one in self.recipes()}
+        found = known.get(name) or self.composed(name)
+        if found is None:
+            raise unknown_recipe(name, known)
+        return found
 
     def random_recipe(self, turn: int, words: Sequence[int]) -> str:
         """The recipe of turn `turn` of a soak: every one in as many turns as there are recipes."""
