@@ -49,19 +49,19 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(file)
 
 
-def test_wheel_holds_strata_alone(wheel: zipfile.ZipFile) -> None:
+def test_wheel_holds_the_two_packages_alone(wheel: zipfile.ZipFile) -> None:
     tops = {name.partition("/")[0] for name in wheel.namelist()}
-    assert tops == {"strata", f"strata-{strata.__version__}.dist-info"}
+    assert tops == {"strata", "validation", f"strata-{strata.__version__}.dist-info"}
 
 
 def test_wheel_holds_every_source(wheel: zipfile.ZipFile) -> None:
-    """Kernels, their headers and the lanes runtime are data to Python, and easily left out."""
-    suffixes = {".py", ".cu", ".cuh", ".hpp", ".json", ".typed"}
-    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "strata").rglob("*") if path.suffix in suffixes} | {
-        "strata/py.typed"
-    }
+    """Kernels, their headers, the lanes runtime, records and the page's style are data to Python, and easily left
+    out."""
+    packages = [path for name in ("strata", "validation") for path in (ROOT / name).rglob("*")]
+    files = {path.relative_to(ROOT).as_posix() for path in packages if path.is_file() and path.suffix != ".pyc"}
     assert files <= set(wheel.namelist())
-    assert any(name.endswith(".cu") for name in files)
+    assert {"strata/py.typed", "validation/py.typed", "validation/report/page.css"} < files
+    assert {Path(name).suffix for name in files} >= {".py", ".cu", ".cuh", ".hpp", ".json"}
     assert not [name for name in wheel.namelist() if "__pycache__" in name]
 
 
@@ -71,6 +71,50 @@ def test_wheel_carries_licence_and_version(wheel: zipfile.ZipFile) -> None:
     assert "License-Expression: Apache-2.0" in metadata
     assert f"\nVersion: {strata.__version__}\n" in metadata
     assert f"{info}/licenses/LICENSE" in wheel.namelist()
+
+
+#: Commands of a stranger, who has the wheel, a C++ compiler and no checkout; each line a command.
+INSTALLED = """
+import sys
+from pathlib import Path
+checkout = Path(sys.argv[1])
+sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != checkout]
+from validation.__main__ import main
+from validation.mutants.__main__ import main as mutants
+case = "recipe=experts_golden seed=1 tokens=2 experts=3 top=2 n=256 ff=64"
+words = ["--executor", "lanes", "--paths", "expert_fused/iq3_xxs/iq4_nl/sm75", "--case", case]
+done = [main([word]) for word in ("recipes", "paths")] + [main(["parity", *words, "--out", "parity"])]
+needing = (main, ["ledger", "--accept", "parity/run.json"]), (main, ["floor", "--update"]), (mutants, ["--list"])
+refused = [command(words) for command, words in needing]
+folders = [checkout / name for name in ("strata", "validation", "fixtures", "tests", "ci")]
+files = [Path(module.__file__) for module in sys.modules.values() if getattr(module, "__file__", None)]
+own = [str(file) for file in files if any(file.is_relative_to(folder) for folder in folders)]
+print("ends", done, refused, own)
+"""
+
+
+def test_a_wheel_proves_a_kernel_without_the_checkout(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    """Its controls are asked as well. What works on the repository says so in a line."""
+    site, work = tmp_path / "site", tmp_path / "work"
+    wheel.extractall(site)
+    work.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", INSTALLED, str(ROOT)],
+        cwd=work,
+        env=os.environ | {"PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "signed_decades" in done.stdout
+    assert done.stdout.splitlines()[-1] == "ends [0, 0, 0] [2, 2, 2] []", done.stdout + done.stderr
+    lines = done.stderr.splitlines()
+    assert [line.partition(" works on a checkout of the repository")[0] for line in lines] == [
+        "error: ledger --accept",
+        "error: floor --update",
+        "error: python -m validation.mutants",
+    ]
+    assert all(str(site) in line for line in lines)
 
 
 @pytest.mark.parametrize(

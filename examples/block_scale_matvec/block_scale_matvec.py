@@ -3,7 +3,7 @@
 NAME is one of two kernels that differ in their source alone. `block_scale_matvec` is sound. `neighbour_scale` has a
 fault that tests of this sort miss: it is right for every matrix whose rows are whole steps of four blocks, and for
 every matrix whose scales are alike; else the last blocks of a row get their neighbours' scales. Recipes visit sizes
-next to a step's and scales of both signs over decades, and so they find it. Tensor cores multiply in FP16.
+next to a step's and scales of both signs over decades, so they find it, and `check` says at which sizes it shows.
 Inputs: codes 0 to 15, two a byte; a scale for each block of 32 and the vectors may be any FP16 number at all.
 The reference is the formula in FP64, block by block: a scale times an exact sum of whole numbers times x.
 The bound: each block's sum is two instructions of 16 products, which cut where an FMA rounds; then a rounding for each

@@ -22,6 +22,7 @@ WORKFLOWS = sorted((ROOT / "ci" / "workflows").glob("*.yml"))
 PAGE = (ROOT / "ci" / "README.md").read_text(encoding="utf-8")
 #: What takes the words after `nox -s SESSION --`.
 PARSERS: dict[str, Callable[[list[str]], object]] = {
+    "check": lambda words: validation.parser().parse_args(["check", *words]),
     "parity": lambda words: validation.parser().parse_args(["parity", *words]),
     "static": lambda words: validation.parser().parse_args(["static", *words]),
     "memory": lambda words: validation.parser().parse_args(["memory", *words]),

@@ -10,6 +10,7 @@ import pytest
 from strata.executors.cuda import images
 from strata.executors.cuda.nvrtc import load_nvrtc
 from validation.__main__ import main
+from validation.check.contrast import contrast
 from validation.check.load import load
 from validation.check.plan import cases
 from validation.check.source_mutants import generate
@@ -63,12 +64,16 @@ def test_the_planted_fault_is_found_and_placed(capsys: pytest.CaptureFixture[str
     assert PARTIAL in said
 
 
-def test_the_quick_profile_has_the_cases_that_find_it() -> None:
-    planned = cases(load(FAULTY), "quick", 1)
+def test_the_quick_profile_has_the_cases_that_find_it_and_the_sizes_that_name_it() -> None:
+    kernel = load(FAULTY)
+    planned = cases(kernel, "quick", 1)
     partial = [case for case in planned if case.by_name["blocks"] > 4 and case.by_name["blocks"] % 4]
-    whole = [case for case in planned if case.by_name["blocks"] % 4 == 0]
     assert len({case.recipe for case in partial}) > 5
-    assert whole
+    results = [
+        {"case": case.text(), "recipe": case.recipe, "verdict": "EXCEEDS" if case in partial else "WITHIN_BOUND"}
+        for case in planned
+    ]
+    assert "those fail that have blocks > 4 and blocks % 4 != 0, and no other" in contrast(kernel.kernel, results)
 
 
 def test_a_kernel_of_cupy_is_not_run_without_a_card(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,8 @@ class Size:
         The range the kernel is written for, both ends included.
     tile : int or sequence of int
         Constants of the kernel at whose multiples something changes: threads of a block, elements of a vector, rows of
-        a tile. The recipes visit ``t - 1``, ``t``, ``t + 1`` and ``2 t + 1`` of each.
+        a tile. The recipes visit ``t - 1``, ``t``, ``t + 1``, ``2 t`` and ``2 t + 1``
+        of each.
     multiple : int
         The size is always a multiple of this, such as the block of a block format.
 
@@ -90,13 +91,13 @@ class Size:
         Returns
         -------
         tuple of int
-            The smallest size and the next ones, ``t - 1``, ``t``, ``t + 1``, ``2 t + 1`` of every tile constant, and
-            a prime or two; all allowed, none twice. With a `multiple`, the same in steps of it.
+            The smallest size and the next ones, ``t - 1``, ``t``, ``t + 1``, ``2 t``, ``2 t + 1`` of every tile
+            constant, and a prime or two; all allowed, none twice. With a `multiple`, the same in steps of it.
         """
         step = self.multiple
         wanted = [self.smallest, self.smallest + step, *(step * prime for prime in (3, 7))]
         for tile in self.tiles:
-            wanted += [tile - step, tile, tile + step, 2 * tile + step]
+            wanted += [tile - step, tile, tile + step, 2 * tile, 2 * tile + step]
         if not self.tiles:
             wanted += [step * number for number in (31, 32, 33)]
         wanted.append(self.ragged())

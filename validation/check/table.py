@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from validation.check.contrast import contrast
 from validation.check.load import Loaded
 from validation.check.mutants import Matrix
 from validation.report.table import grid, grouped, print_counts, took, verdicts
@@ -48,13 +49,13 @@ def recipe_table(results: Sequence[dict[str, Any]]) -> Table:
 
 
 def print_cases(console: Console, loaded: Loaded, results: Sequence[dict[str, Any]], planned: int) -> None:
-    """The table, what the author left out, the first case that did not pass, and the count."""
+    """The table, what the author left out, the first case that did not pass, which sizes fail, and the count."""
     if results:
         console.print(recipe_table(results))
         console.print(Text(_LEGEND, "dim"))
     for name, reason in loaded.kernel.without.items():
         console.print(Text(f"left out by its author: {name} ({reason})"), soft_wrap=True)
-    print_counts(console, results, planned)
+    print_counts(console, results, planned, contrast(loaded.kernel, results))
 
 
 def print_matrix(console: Console, matrix: Matrix) -> None:

@@ -25,20 +25,20 @@ from validation.core.findings import Findings
 from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.stub_executor import BLOCK, ENTRY, StubBuffer, StubCard, StubExecutor
-from validation.operations.attention import run as attention_case
 from validation.operations.attention import stub_kernels
 from validation.operations.attention.kernels import Operation, Outcome
+from validation.operations.attention.operation import judged as judged_attention
 from validation.operations.attention.pools import Inputs
-from validation.operations.experts import run as expert_case
 from validation.operations.experts import stub_kernels as expert_stand_in
 from validation.operations.experts.arithmetic import DECODE, FUSED, MMQ
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import Inputs as Routed
+from validation.operations.experts.operation import judged as experts_judged
 from validation.operations.experts.under_test import Outcome as Rows
 from validation.operations.experts.under_test import Shape
-from validation.operations.kv_pack import run as pack_case
 from validation.operations.kv_pack.case import Case
-from validation.operations.kv_pack.run import Packing
+from validation.operations.kv_pack.operation import judged as judged_packing
+from validation.operations.kv_pack.packing import Packing
 from validation.run import runner
 
 LANES = StubExecutor()
@@ -135,7 +135,7 @@ def _attention(operation: str, path: Path, meddler: Meddler) -> Findings:
         return made
 
     operations = stub_kernels.healthy(**{operation: replace(plain, run=run)})
-    return attention_case.run(_CASE, path, LANES, Settings(), Memo(), operations)
+    return judged_attention(_CASE, path, LANES, Settings(), Memo(), operations)
 
 
 def _pack(operation: str, path: Path, meddler: Meddler) -> Findings:
@@ -151,7 +151,7 @@ def _pack(operation: str, path: Path, meddler: Meddler) -> Findings:
         return call
 
     own = Packing(around_k(healthy.pack, 1), around_k(healthy.append, 1), healthy.hadamard)
-    return pack_case.run(_PACKED, path, LANES, Settings(), own)
+    return judged_packing(_PACKED, path, LANES, packing=own)
 
 
 def _expert(operation: str, path: Path, meddler: Meddler) -> Findings:
@@ -165,7 +165,7 @@ def _expert(operation: str, path: Path, meddler: Meddler) -> Findings:
         return made
 
     own = {operation: replace(plain, run=run)}
-    return expert_case.run(_ROUTED, replace(path, baseline=None), LANES, Settings(), Memo(), own)
+    return experts_judged(_ROUTED, replace(path, baseline=None), LANES, Settings(), Memo(), own)
 
 
 def _meddled(run: Callable[..., Any], meddler: Meddler) -> Callable[..., Any]:
@@ -230,9 +230,7 @@ def _timed() -> str:
     operations = {name: operation(name, name == "prompt_attention") for name in _orders()}
     path = PATHS[OPERATIONS["prompt_attention"][0]]
     settings = Settings(reps=1)
-    return said(
-        runner.answered(lambda: attention_case.run(_CASE, path, Clock(), settings, Memo(), operations)), "inputs"
-    )
+    return said(runner.answered(lambda: judged_attention(_CASE, path, Clock(), settings, Memo(), operations)), "inputs")
 
 
 def _same_result() -> str:
@@ -248,7 +246,7 @@ def _same_result() -> str:
 
     operations = stub_kernels.healthy(prompt_attention=replace(plain, run=run))
     case, path = replace(_CASE, queries=1), PATHS[OPERATIONS["prompt_attention"][0]]
-    found = runner.answered(lambda: attention_case.run(case, path, LANES, Settings(), Memo(), operations))
+    found = runner.answered(lambda: judged_attention(case, path, LANES, Settings(), Memo(), operations))
     return said(found, "repeat")
 
 
@@ -264,7 +262,7 @@ def _after_a_failure() -> str:
     answers = []
     for run in (fails, plain.run):
         operations = stub_kernels.healthy(prompt_attention=replace(plain, run=run))
-        found = runner.answered(partial(attention_case.run, _CASE, path, LANES, Settings(), memo, operations))
+        found = runner.answered(partial(judged_attention, _CASE, path, LANES, Settings(), memo, operations))
         answers.append(said(found, "run"))
     return ", then ".join(answers)
 

@@ -23,7 +23,6 @@ from validation.core.stub_executor import StubExecutor
 from validation.numerics.roundoff import WIDENED
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import pools
-from validation.operations.attention import run as attention_case
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
@@ -103,7 +102,7 @@ def _attention_inputs(mode: str) -> Inputs:
 def _attention_bounds(path: Path, inputs: Inputs) -> tuple[np.ndarray, ...]:
     """As a case has them."""
     reference = attend(inputs.q, inputs.pool, inputs.ids, inputs.steps, np.arange(len(inputs.q)))
-    limits = attention_case.limits(_CASE, path, inputs, reference, _LANES, Memo())
+    limits = path_bound.limits(path, inputs, reference, _LANES, Memo(), path.mode)
     return tuple(one for one in (*limits, path_bound.bound(path, inputs, reference, _LANES)) if one is not None)
 
 

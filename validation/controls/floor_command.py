@@ -11,6 +11,7 @@ from rich.table import Table
 
 from strata.executors.base import StrataError
 from validation.controls import self_test
+from validation.host.checkout import need_checkout
 from validation.ledger import floor
 
 
@@ -26,6 +27,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     reason = (options.reason or "").strip()
     if options.reason is not None and not (options.update and reason):
         raise StrataError("--reason is why something went, expected a text and --update")
+    if options.update:
+        need_checkout("floor --update")
     held, now = floor.load(), floor.present(self_test.names())
     if options.update:
         floor.save(floor.updated(held, now, reason, datetime.now(UTC).date().isoformat()))

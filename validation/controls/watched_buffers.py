@@ -31,8 +31,8 @@ from validation.operations.attention.kernels import ATTENTION
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.kernels import OPERATIONS
-from validation.operations.kv_pack import run as pack_case
 from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.packing import Packing
 
 
 class Ledger(StubExecutor):
@@ -74,7 +74,7 @@ def _attention(executor: Executor, path: Path) -> None:
 def _pack(executor: Executor, path: Path) -> None:
     rows = np.ones((3, 1, HEAD_DIM), np.float32)
     pool = kv_pack.empty_pool(path.mode, 1, 4, 1, np.zeros(1, np.int32))
-    kernels = pack_case.Packing()
+    kernels = Packing()
     kernels.append(executor, pool, rows, rows, np.array([0, 2, 1]))
     kernels.hadamard(executor, rows)
 
@@ -97,7 +97,7 @@ def _rows(executor: Executor, path: Path) -> None:
 
 _CASE = Case("signed_decades", 5, 41, 1, 4, n_head_kv=2, group=4)
 #: What runs the host code of each operation.
-_HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
+HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
     "prompt_attention": _attention,
     "decode_attention": _attention,
     "kv_pack": _pack,
@@ -134,7 +134,7 @@ def _unmissed(path: Path) -> str:
     """The names of buffers that may hold something else after a run, as far as the harness knows."""
     ledger = Ledger()
     own = Watched(ledger)
-    _HOSTS[path.operation](own, path)
+    HOSTS[path.operation](own, path)
     found = {name for name, buffer in ledger.made if id(buffer) not in ledger.given}
     for name, buffer in ledger.made:
         values = buffer.host()

@@ -10,20 +10,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any, Protocol
+
+import numpy as np
 
 from strata.executors.base import Executor, ExecutorUnavailable, Kernel, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import Path
 from validation.core.case import AnyCase
+from validation.core.conventional import Conventional
 from validation.core.entry import Planned
 from validation.core.far_checks import Part
 from validation.core.findings import Findings
 from validation.core.fuzz_compared import FuzzKind
 from validation.core.memo import Memo
-from validation.core.outcome import Outcome
+from validation.core.outcome import Arrays, Expected, Outcome, Reference, Run
 from validation.core.recipe import unknown_recipe
+from validation.core.recordable import Recordable
 from validation.core.settings import Settings
+from validation.core.sizes import Sizes
 
 #: Words that a random case is drawn from.
 WORDS = 11
@@ -66,6 +72,14 @@ class Trial:
         Of the operation, once they are made.
     first, again
         The outcome that is judged, and that of the repeat.
+    rows
+        int64, the rows that are measured closely: those that have a reference, and a prediction of a sample.
+    old
+        The run of the baseline, None where there is none.
+    expected, reference
+        Every bit that is due, and FP64, None where the operation has no such thing.
+    predicted
+        The bits of `rows` that lanes expect of a card, None where they were not asked or are not known.
     """
 
     operation: Operation
@@ -78,6 +92,11 @@ class Trial:
     inputs: Any = None
     first: Outcome | None = None
     again: Outcome | None = None
+    rows: np.ndarray = field(default_factory=lambda: np.arange(0))
+    old: Run | None = None
+    expected: Expected | None = None
+    reference: Reference | None = None
+    predicted: Arrays | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -108,12 +127,28 @@ class Operation(ABC):
         Exceptions that every case would meet, so that they are no case's verdict and end the run.
     bounds
         Names of the checks of wrong values, which say more of a case than that it changes from run to run.
+    record
+        What a record and its verifier ask of it; None where no record is of it.
+    conventional
+        What checks in common use ask of it, which mutants are tried on too; None where it has no mutants.
+    every_bit
+        Whether a model knows every bit of every case: an error that grew is then a bit that differs, and nothing for
+        the ledger.
+    sizes
+        Constants of its kernels, and what its cases have of each; None where none are in this repository.
+    soak_turns
+        How often each of its paths comes in a turn of a soak.
     """
 
     name: str
     data: str
     rank: int = 100
     fuzz: FuzzKind | None = None
+    record: Recordable | None = None
+    conventional: Conventional | None = None
+    every_bit: bool = False
+    sizes: Sizes | None = None
+    soak_turns: int = 1
     ends_a_run: tuple[type[Exception], ...] = (ExecutorUnavailable,)
     bounds: tuple[str, ...] = ("bound",)
 
@@ -178,6 +213,10 @@ class Operation(ABC):
             Whether it is run in the checked build, of which few kernels are built.
         """
 
+    def mutant_cases(self, seed: int) -> Sequence[AnyCase] | None:
+        """The cases that judge mutants of its kernels, None for those of the quick profile."""
+        return None
+
     def far(self, case: Any, path: Path, executor: LanesExecutor) -> Sequence[Part]:
         """The checks of far addresses of a case whose recipe is marked `far`. Raises StrataError where there are
         none."""
@@ -187,6 +226,14 @@ class Operation(ABC):
     def kernels(self, path: Path, case: Any = None) -> Sequence[Kernel]:
         """What a path launches for a case, of None what it may launch. Raises UnknownOperationError for another
         operation's path."""
+
+    def relation_names(self, path: Path) -> Sequence[str]:
+        """The metamorphic relations that cases on a path are asked, by name; none where there are none."""
+        return ()
+
+    def captured(self, file: FilePath, seed: int, profile: str) -> Sequence[Planned]:
+        """Cases of values that were captured to a file; none where they are no data of the operation."""
+        return ()
 
     @abstractmethod
     def judge(self, trial: Trial) -> Findings:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from strata.executors.base import Witness
+from strata.executors.base import Executor, Witness
+from strata.kernels.paths import Path
 
 #: Arrays by the name of the output that they belong to.
 Arrays = Mapping[str, np.ndarray]
@@ -24,10 +25,16 @@ class Output:
         Names of its axes, for messages; the first is that of the rows.
     dtype
         Of its elements.
+    whole
+        Whether a run writes all of it: of a pool that is filled in part, no element need be written.
+    everywhere
+        Whether every path has it: scales are of some formats alone.
     """
 
     axes: tuple[str, ...]
     dtype: Any = np.float32
+    whole: bool = True
+    everywhere: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +68,25 @@ class Outcome:
 
 
 @dataclass(frozen=True, eq=False)
+class Run:
+    """One run of a path, and what it gave.
+
+    Parameters
+    ----------
+    inputs
+        Of its operation, as they were handed over.
+    variant
+        How the path was told to do its work, None where it chose.
+    """
+
+    executor: Executor
+    path: Path
+    inputs: Any
+    outcome: Outcome
+    variant: Any = None
+
+
+@dataclass(frozen=True, eq=False)
 class Expected:
     """The very bits of every output, from a model of the definition, and what is to be counted.
 
@@ -70,10 +96,13 @@ class Expected:
         Arrays of the dtypes and shapes of the outcome's.
     counts
         By the names of the outcome's.
+    own
+        What the operation's own checks look at besides.
     """
 
     outputs: Arrays
     counts: Mapping[str, int] = field(default_factory=dict)
+    own: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +117,14 @@ class Reference:
         float64 by the names of outputs; an output without one is judged by its bits alone.
     bound
         float64 of the same shapes: the largest error that the arithmetic allows.
+    baseline_bound
+        As `bound`, of the baseline; None where there is none, or it is not held against this reference.
+    own
+        What the operation's own checks look at besides.
     """
 
     rows: np.ndarray
     values: Arrays
     bound: Arrays
+    baseline_bound: Arrays | None = None
+    own: Any = None

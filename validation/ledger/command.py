@@ -17,6 +17,7 @@ from strata.arguments import file
 from strata.executors.base import StrataError, source_digests
 from validation.core.verdict import Verdict
 from validation.host import json_file
+from validation.host.checkout import need_checkout
 from validation.ledger import floor, slack_statistics
 from validation.ledger import ledger as ledgers
 from validation.ledger.ledger import KEPT, Ledger
@@ -48,6 +49,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.accept is None and options.reason is not None:
         raise StrataError("--reason is the reason of an acceptance, expected with --accept RUN.json")
     if options.accept is not None:
+        need_checkout("ledger --accept")
         reason = (options.reason or "").strip()
         if not reason:
             raise StrataError("--reason is empty, expected why the figures moved")

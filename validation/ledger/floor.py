@@ -21,7 +21,6 @@ from validation.host import json_file, whole_file
 from validation.ledger import ledger
 from validation.ledger.ledger import Ledger
 from validation.operations import registry
-from validation.operations.attention import metamorphic as laws
 from validation.run import plan as profiles
 from validation.soak.plan import cycle
 
@@ -67,8 +66,7 @@ def parts() -> Iterator[tuple[str, Names]]:
     """What plans are made of: paths, recipes and laws, and the paths that a soak goes through."""
     yield "paths", _named((path.operation, name) for name, path in PATHS.items())
     yield "recipes", _named((recipe.operation, name) for name, recipe in registry.recipes_of_all().items())
-    of_attention = [path for path in PATHS.values() if registry.of_path(path) == "prompt_attention"]
-    yield "laws", _named((law, path.name) for path in of_attention for law in laws.of_path(path))
+    yield "laws", _named((law, path.name) for path in PATHS.values() for law in registry.of(path).relation_names(path))
     yield "soak", _named((path.operation, path.name) for path in cycle())
 
 

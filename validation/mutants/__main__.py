@@ -24,6 +24,7 @@ from strata.executors import NAMES
 from strata.executors.base import StrataError
 from strata.nearest import hint
 from validation.host import whole_file
+from validation.host.checkout import need_checkout
 from validation.host.terminal import Terminal
 from validation.host.turns import sample, today
 from validation.mutants import matrix, published
@@ -64,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 when every mutant was killed, 1 when one survived, 2 when one could not be judged."""
     options = parser().parse_args(arguments)
+    need_checkout("python -m validation.mutants")
     console = Terminal(width=None if sys.stdout.isatty() else _WIDTH)
     known = table()
     names = _chosen(options, list(known))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
 from strata.executors.base import StrataError
+from strata.kernels.registry import first_gated
 
 #: The checkout that mutants are copied from.
 ROOT = FilePath(__file__).resolve().parents[2]
@@ -17,6 +18,10 @@ NAME = re.compile(r"[a-z0-9._^-]+")
 #: What a run on lanes is made of, and what the tests need besides.
 PACKAGES = ("strata", "validation", "fixtures")
 TESTS = ("tests", "examples", "ci", "docs", "pyproject.toml", "noxfile.py", "README.md", "LICENSE")
+
+
+#: Paths that judge a mutant which does not say.
+USUAL_PATHS = f"{first_gated()}/q4_0/sm75"
 
 
 class MutantError(StrataError):
@@ -49,7 +54,7 @@ class Mutant:
     old: str
     new: str
     why: str
-    paths: str = "prompt_attention/q4_0/sm75"
+    paths: str = USUAL_PATHS
     recipes: tuple[str, ...] = ()
     also: tuple[Edit, ...] = ()
     tests: tuple[str, ...] = ()

@@ -25,33 +25,37 @@ from strata.arguments import whole
 from strata.command import command
 from strata.executors import NAMES
 from strata.executors.base import BuildError, source_digests
-from strata.kernels.paths import select
-from strata.kernels.registry import taking
+from strata.kernels.paths import PATHS, Path, select
+from validation.core.case import AnyCase
 from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
 from validation.ledger import ledger
 from validation.ledger.ledger import Drift
 from validation.ledger.review import Asked, review
-from validation.mutants import expert_cases
+from validation.operations import registry
 from validation.run import plan as profiles
 from validation.run.executors import Stations
 from validation.run.prebuild import Prebuild, kernels_of
 from validation.run.runner import Job, run_case
 
-#: Operations all of whose bits are predicted: an error that grew is a bit that differs.
-_BY_BITS = taking("experts", "router", "combine")
-
 
 def jobs_of(paths: str, recipes: Sequence[str], seed: int, lanes: bool = True) -> list[Job]:
-    """Jobs of the quick run, as it plans them, for paths of a pattern, of experts those of `expert_cases`; those of
-    `recipes` first, in that order."""
+    """Jobs of the quick run, as it plans them, for paths of a pattern, but the cases for mutants where an operation
+    has its own; those of `recipes` first, in that order."""
     chosen = select(paths)
-    others = [path for path in chosen if path.operation not in taking("experts")]
+    own = {path: cases for path in chosen if (cases := registry.of(path).mutant_cases(seed)) is not None}
+    others = [path for path in chosen if path not in own]
     jobs = profiles.plan(others, profiles.entries(seed, "quick", others), lanes=lanes) if others else []
-    jobs += expert_cases.jobs([path for path in chosen if path.operation in taking("experts")], seed, lanes)
+    jobs += [job for path, cases in own.items() for job in _alone(path, cases, lanes)]
     place = {name: index for index, name in enumerate(recipes)}
     return sorted(jobs, key=lambda job: place.get(job.case.recipe, len(place)))
+
+
+def _alone(path: Path, cases: Sequence[AnyCase], lanes: bool) -> list[Job]:
+    """Every case on a path without its baseline, in the checked build, every second under a permuted schedule."""
+    bare = replace(path, baseline=None)
+    return [Job(case, bare, "checked", at if lanes and at % 2 else None) for at, case in enumerate(cases)]
 
 
 def first_red(jobs: Sequence[Job], stations: Stations, seed: int = profiles.SEED) -> dict[str, Any]:
@@ -85,7 +89,7 @@ def first_red(jobs: Sequence[Job], stations: Stations, seed: int = profiles.SEED
 def _moved(results: Sequence[dict[str, Any]], stations: Stations, seed: int) -> dict[str, Any] | None:
     """The family whose errors left the ledger furthest, in the form of a case that did not pass; None when none did.
     Operations whose every bit is predicted have no use for it."""
-    kept = [result for result in results if not result["path"].startswith(_BY_BITS)]
+    kept = [result for result in results if not registry.of(PATHS[result["path"]]).every_bit]
     asked = Asked("quick", seed, ledger.rule_name(stations.first))
     held = review(asked, kept, ledger.load())
     if held.ok:

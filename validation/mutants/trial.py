@@ -18,10 +18,10 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from strata.forks import ForkLock
-from strata.kernels.registry import taking
+from strata.kernels.paths import select
 from strata.unforeseen import unforeseen
-from validation.mutants.conventional_checks_experts import LIMITED
 from validation.mutants.mutant import Mutant, MutantError, apply, copy_sources
+from validation.operations import registry
 
 #: Seconds a trial may take; what does not end is an error.
 LIMIT_S = 600
@@ -270,8 +270,7 @@ def _usual(tree: FilePath, paths: str, executor: str, seed: int) -> dict[str, An
     ]
     done = _python(tree, "usual checks", words)
     if done.returncode != 0:
-        operation = paths.partition("/")[0]
-        second = ("rows_passes",) * (operation in LIMITED) if operation in taking("experts") else ("allclose_passes",)
+        second = registry.conventional(select(paths)[0]).second
         return {"nmse_passes": False, **dict.fromkeys(second, False), "nmse": None, "ended": _last_line(done)}
     answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return answer

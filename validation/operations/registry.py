@@ -11,11 +11,14 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
+from strata.executors.base import StrataError
 from strata.kernels.paths import Path
 from validation import operations
 from validation.core.case import AnyCase, CaseError
+from validation.core.conventional import Conventional
 from validation.core.operation import Operation, Recipe
 from validation.core.recipe import unknown_recipe
+from validation.core.recordable import Recordable
 from validation.core.unknown_operation import UnknownOperationError
 
 
@@ -56,6 +59,27 @@ def of_path(path: Path) -> str:
     return of(path).data
 
 
+def conventional(path: Path) -> Conventional:
+    """What checks in common use ask of a path. Raises UnknownOperationError for an operation that has none."""
+    checks = of(path).conventional
+    if checks is None:
+        raise UnknownOperationError(path, "check in common use", [n for n, one in found().items() if one.conventional])
+    return checks
+
+
+def recorded() -> list[str]:
+    """The operations that records are of, in the order of lists and plans."""
+    return [name for name, operation in found().items() if operation.record is not None]
+
+
+def recordable(name: str) -> Recordable:
+    """What a record and its verifier ask of an operation. Raises StrataError where records are of no such one."""
+    record = found()[name].record if name in found() else None
+    if record is None:
+        raise StrataError(f"records are not of {name!r}, expected {' or '.join(recorded())}")
+    return record
+
+
 def find(name: str) -> Recipe:
     """The recipe of a name. Raises StrataError for a name that none has."""
     known = recipes_of_all()
@@ -66,6 +90,15 @@ def find(name: str) -> Recipe:
         if recipe is not None:
             return recipe
     raise unknown_recipe(name, known)
+
+
+def of_case(case: AnyCase) -> Operation:
+    """The first operation that takes a case's data. Raises StrataError for a recipe that does not exist."""
+    return _taking(find(case.recipe).operation)
+
+
+def _taking(data: str) -> Operation:
+    return next(one for one in kinds() if one.data == data)
 
 
 def of_kind(kind: str) -> list[Recipe]:
@@ -79,5 +112,4 @@ def parse(text: str) -> AnyCase:
     said = [word.removeprefix("recipe=") for word in text.split() if word.startswith("recipe=")]
     if not said or not said[0]:
         raise CaseError("case: recipe is missing, expected e.g. recipe=uniform seed=1 context=64 queries=8")
-    kind = find(said[0]).operation
-    return next(one for one in kinds() if one.data == kind).parse(text)
+    return _taking(find(said[0]).operation).parse(text)

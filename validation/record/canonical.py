@@ -11,7 +11,6 @@ import json
 import os
 import re
 import stat
-import struct
 from pathlib import Path as FilePath
 from typing import Any, NoReturn
 
@@ -110,22 +109,6 @@ def decode(data: bytes) -> dict[str, Any]:
     if encode(value) != data:
         raise RecordError("canonical", "the bytes are not the canonical form (RFC 8785) of their value")
     return value
-
-
-def bits_of(number: float) -> str:
-    """16 hex digits: the bits of a float64."""
-    return struct.pack(">d", number).hex()
-
-
-def float_of(bits: str) -> float:
-    """The float64 of 16 hex digits."""
-    return float(struct.unpack(">d", bytes.fromhex(bits))[0])
-
-
-def short(text: object, most: int = 90) -> str:
-    """Untrusted text for a line: printable ASCII (`decode` refused the rest), cut."""
-    said = str(text)
-    return said if len(said) <= most else said[:most] + "..."
 
 
 def _shallow(data: bytes) -> None:

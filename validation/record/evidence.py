@@ -18,9 +18,9 @@ from strata.executors.base import Image, StrataError, Witness, system_reason
 from strata.kernels.paths import Path
 from strata.scratch import Scratch
 from validation.core.case import AnyCase
+from validation.core.challenge import row_bytes
+from validation.operations import registry
 from validation.record import merkle
-from validation.record.challenge import row_bytes
-from validation.record.recordable import RECORDABLE
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Keeper:
         images: Sequence[Image],
     ) -> None:
         """Keep the case that is running. Raises StrataError when its output cannot be written."""
-        operation = RECORDABLE[path.operation]
+        operation = registry.recordable(path.operation)
         rows = operation.matrix(out)
         file = self._folder.path / f"{len(self.cases)}.rows"
         try:

@@ -16,13 +16,14 @@ import strata
 from strata.executors.base import KERNELS, Image, StrataError, source_digests
 from strata.gates.sources import codebooks, included
 from strata.kernels.paths import PATHS
+from validation.core.float_bits import bits_of
+from validation.core.recordable import Recordable
 from validation.host import whole_file
+from validation.operations import registry
 from validation.record import merkle
-from validation.record.canonical import bits_of, decode, encode, name_of
+from validation.record.canonical import decode, encode, name_of
 from validation.record.evidence import Evidence, leaves
 from validation.record.provenance import printable
-from validation.record.recordable import RECORDABLE
-from validation.record.recordable.recordable import Recordable
 
 SCHEMA = "strata-parity-record/1"
 SCHEMA_FILE = KERNELS.parent / "gates" / "record.schema.json"
@@ -198,7 +199,7 @@ def _prediction(operation: Recordable, checks: Sequence[Mapping[str, Any]]) -> d
 
 
 def _operation(kept: Evidence) -> Recordable:
-    return RECORDABLE[PATHS[kept.path].operation]
+    return registry.recordable(PATHS[kept.path].operation)
 
 
 def _timing(result: Mapping[str, Any]) -> dict[str, Any] | None:

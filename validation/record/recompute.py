@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from strata.cpus import usable
-from validation.record.recordable.recordable import Predictor
+from validation.core.recordable import Predictor
 from validation.record.rules.rows import Recomputed, Refusal
 from validation.record.rules.subject import SHOWN, Subject
 from validation.run.progress import Reporter

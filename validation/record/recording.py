@@ -11,11 +11,11 @@ from typing import Any
 from strata.executors.base import StrataError
 from strata.gates import records
 from strata.kernels.paths import Path
+from validation.operations import registry
 from validation.record.evidence import Keeper
 from validation.record.identify import identification
 from validation.record.make import Plan, record, write
 from validation.record.provenance import provenance
-from validation.record.recordable import RECORDABLE
 from validation.record.size import refuse_too_large
 from validation.run.executors import Stations
 from validation.run.runner import Job
@@ -40,11 +40,12 @@ def refuse_other_cases(options: argparse.Namespace) -> None:
 
 def refuse_other_paths(paths: Sequence[Path]) -> None:
     """Raises StrataError unless all paths are of one operation that records are of."""
-    first = next((path.operation for path in paths if path.operation in RECORDABLE), next(iter(RECORDABLE)))
+    recorded = registry.recorded()
+    first = next((path.operation for path in paths if path.operation in recorded), recorded[0])
     for path in paths:
-        if path.operation not in RECORDABLE:
+        if path.operation not in recorded:
             raise StrataError(
-                f"--record is of {' or '.join(RECORDABLE)} paths and {path.name} is selected:"
+                f"--record is of {' or '.join(recorded)} paths and {path.name} is selected:"
                 f" expected e.g. --paths '{first}/*'"
             )
         if path.operation != first:

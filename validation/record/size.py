@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from strata.executors.base import StrataError
+from validation.operations import registry
 from validation.record.canonical import LARGEST
-from validation.record.recordable import RECORDABLE
 from validation.run.runner import Job
 
 #: Bytes of a case beside its rows: digests, some 40 checks by name, slacks, launches; and of a row beside its bits and
@@ -24,7 +24,7 @@ def estimated(jobs: Iterable[Job]) -> tuple[int, int]:
     """About how many bytes and how many shown rows the record of these jobs has."""
     size = rows = 0
     for index, job in enumerate(jobs):
-        operation = RECORDABLE[job.path.operation]
+        operation = registry.recordable(job.path.operation)
         depth = max(operation.rows(job.case) - 1, 0).bit_length()
         asked = operation.asked(job.case, _ANY_ROOT, index)
         digits = 8 * operation.width(job.case) * sum(each.bits for each in asked)

@@ -21,11 +21,11 @@ from strata.executors.base import KERNELS, Executor, source_digests
 from strata.executors.lanes import LanesExecutor
 from strata.gates.record import RecordProblem
 from validation.core.editions import Edition
+from validation.core.recordable import Predictor
 from validation.record import canonical
 from validation.record.canonical import RecordError
 from validation.record.opens import Opens, opens
 from validation.record.recompute import Total, recompute
-from validation.record.recordable.recordable import Predictor
 from validation.record.rules import TABLE
 from validation.record.rules.rows import Refusal
 from validation.record.rules.subject import EARLIER, SHOWN, Planner, Subject, short, standard_plan

@@ -14,9 +14,9 @@ from rich.console import Console
 
 from strata.arguments import file
 from strata.executors.base import BuildError, ExecutorUnavailable
+from validation.core.recordable import CannotCheckError
 from validation.record import canonical
 from validation.record.canonical import RecordError
-from validation.record.recordable.recordable import CannotCheckError
 from validation.record.rules.rows import Refusal
 from validation.record.verify import Against, Outcome, examine, lanes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.device import dotted
+from strata.kernels import registry
 from strata.kernels.paths import PATHS
 from validation.report.markup import Markup, Node, folded, joined, table, tag
 from validation.report.outcome import section
@@ -12,8 +13,10 @@ from validation.report.source import Source
 
 #: Cases of the plan that were not run, shown by name.
 _MISSING = 40
-#: Baselines that have no rows of their own.
-_BASELINES = ("decode_attention",)
+#: The path that shows what a path is called.
+_EXAMPLE = next(name for name in PATHS if name.endswith("/sm75"))
+#: The baseline of what a run is of by default: it has no rows of its own.
+_BASELINE = registry.find(registry.first_gated()).replaces
 
 
 def intro() -> Markup:
@@ -35,7 +38,7 @@ def intro() -> Markup:
             "A ",
             tag("em", "path"),
             " is an operation, a data format and an instruction level, such as ",
-            tag("code", "prompt_attention/q4_0/sm75"),
+            tag("code", _EXAMPLE),
             ": sm75 is written for Turing cards (RTX 20, T4), sm80 for Ampere and later. A ",
             tag("em", "case"),
             " is a recipe for data, with sizes and a seed. Its ",
@@ -160,7 +163,7 @@ def _verifier(source: Source) -> Markup:
 def _beside(ran: set[str]) -> list[str]:
     """Paths without a case, baselines apart; an operation none of whose paths ran as one pattern."""
     whole = {path.operation for path in PATHS.values()} - {name.partition("/")[0] for name in ran}
-    own = [path for path in PATHS.values() if path.operation not in _BASELINES and path.name not in ran]
+    own = [path for path in PATHS.values() if path.operation != _BASELINE and path.name not in ran]
     names = [f"{path.operation}/*" if path.operation in whole else path.name for path in own]
     return list(dict.fromkeys(names))
 
@@ -179,8 +182,8 @@ def not_run(sources: Sequence[Source]) -> Markup:
     beside = _beside(ran_paths)
     if beside:
         lines.append(joined("Paths of this version that no case ran: ", ", ".join(beside), "."))
-    if any(name.startswith("decode_attention") for name in PATHS):
-        lines.append("decode_attention has no rows of its own: it is the baseline, and ran beside each path.")
+    if _BASELINE is not None:
+        lines.append(f"{_BASELINE} has no rows of its own: it is the baseline, and ran beside each path.")
     lines += _cards(sources, ran_paths)
     cases = [case for source in sources for case in source.cases]
     if cases and all(case.compared is None for case in cases):

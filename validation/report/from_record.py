@@ -10,8 +10,8 @@ from typing import Any
 from strata.executors.base import StrataError
 from strata.gates.record import of_value
 from strata.shown import shown_throughout
+from validation.core.float_bits import float_of
 from validation.record import canonical
-from validation.record.canonical import float_of
 from validation.record.verify import shape
 from validation.report import commands
 from validation.report.source import CaseView, Source, Timing, Verified

@@ -67,7 +67,8 @@ def plots() -> Any:
         return optional("matplotlib.figure").Figure
     except NotImportedError as error:
         what = "is not installed" if error.absent else f"does not import ({error})"
-        raise StrataError(f"the report draws with matplotlib, which {what}: `nox -s report` installs it") from error
+        how = "`nox -s report` installs it, or python -m pip install matplotlib"
+        raise StrataError(f"the report draws with matplotlib, which {what}: {how}") from error
 
 
 @contextmanager

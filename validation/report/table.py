@@ -115,12 +115,14 @@ def print_report(console: Console, results: list[dict[str, Any]], planned: int) 
     print_counts(console, results, planned)
 
 
-def print_counts(console: Console, results: Sequence[Mapping[str, Any]], planned: int) -> None:
-    """The first case that did not pass, and how many did and were run."""
+def print_counts(console: Console, results: Sequence[Mapping[str, Any]], planned: int, where: str = "") -> None:
+    """The first case that did not pass, and how many did and were run. where: a line on which fail, if there is one."""
     failed = [result["explain"] for result in results if result["explain"]]
     if failed:
         more = f"{len(failed)} cases did not pass; the first: " if len(failed) > 1 else ""
         console.print(Text(more + failed[0], "red"), soft_wrap=True)
+    if failed and where:
+        console.print(Text(where, "red"), soft_wrap=True)
     passed = sum(Verdict(result["verdict"]).passes for result in results)
     ran = sum(Verdict(result["verdict"]) is not Verdict.NOT_RUN for result in results)
     text = f"{passed} of {planned} planned cases passed; {ran} were run."

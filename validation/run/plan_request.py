@@ -9,7 +9,6 @@ from strata.executors.base import StrataError
 from strata.kernels.paths import Path
 from validation.operations import registry
 from validation.operations.attention import plan as attention_plan
-from validation.operations.attention.captured import load as load_capture
 from validation.operations.kv_pack.case import Case
 from validation.operations.registry import parse
 from validation.run import plan as profiles
@@ -34,16 +33,16 @@ def plan_entries(options: argparse.Namespace, paths: Sequence[Path]) -> list[Ent
             raise StrataError(f"--queries is {queries}, expected 1 to the context of {options.context}")
         return [Entry(Case(options.recipe or attention_plan.SIZED_RECIPE, options.seed, options.context, queries))]
     entries = profiles.entries(options.seed, options.profile, paths)
-    if options.capture and any(registry.of_path(path) == "prompt_attention" for path in paths):
-        entries += _captured(options)
+    if options.capture:
+        entries += _captured(options, paths)
     if options.recipe == "captured" and not options.capture:
         raise StrataError("recipe captured needs a capture: name its file by --capture")
     return profiles.with_recipe(entries, options.recipe) if options.recipe else entries
 
 
-def _captured(options: argparse.Namespace) -> list[Entry]:
-    capture = load_capture(options.capture)
-    facts = capture.metadata
-    heads = (facts.n_head_kv, facts.n_head // facts.n_head_kv)
-    made = attention_plan.captured(options.seed, sorted(capture.layers), facts.tokens, heads, options.profile)
+def _captured(options: argparse.Namespace, paths: Sequence[Path]) -> list[Entry]:
+    """Cases of the captured values, of every kind of data that the paths take and the capture has."""
+    kinds = {registry.of_path(path) for path in paths}
+    chosen = [operation for operation in registry.kinds() if operation.data in kinds]
+    made = [one for operation in chosen for one in operation.captured(options.capture, options.seed, options.profile)]
     return [Entry(*one) for one in made]

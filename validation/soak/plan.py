@@ -19,11 +19,10 @@ SCHEDULES = 4
 
 @cache
 def cycle(pattern: str = "*") -> tuple[Path, ...]:
-    """The paths of a pattern in turn, by name: prompt attention twice, all others once (a case of fused experts asks
-    its baseline for every bit too). Raises ValueError for a pattern that no path matches."""
-    twice = "prompt_attention"
+    """The paths of a pattern in turn, by name, each as often as its operation says. Raises ValueError for a pattern
+    that no path matches."""
     paths = sorted(select(pattern), key=lambda path: path.name)
-    return tuple(path for path in paths for _ in range(2 if path.operation == twice else 1))
+    return tuple(path for path in paths for _ in range(registry.of(path).soak_turns))
 
 
 CYCLE = cycle()

@@ -141,7 +141,7 @@ def checks_of(executor: Executor, path: Path, case: Case, new: np.ndarray, old: 
     inputs, reference = inputs_of(case, path.mode), reference_of(case, path.mode)
     base = bound(PATHS[f"decode_attention/{path.mode}/simt"], inputs, reference, executor)
     if path.baseline is None:
-        return [judge.anchor(new, judge.Truth(reference, base, base))]
+        return [judge.baseline_within_bound(new, judge.Truth(reference, base, base))]
     own = bound(path, inputs, reference, executor)
     return judge.gates(new, old, judge.Truth(reference, own, base, case.queries >= PUBLISHED_QUERIES))
 

@@ -15,7 +15,7 @@ from validation.core.control import Control, answers
 from validation.core.verdict import Check, Verdict, combine, holds
 from validation.operations.attention import gates as judge
 from validation.operations.attention.bounds import prompt_attention as bounds
-from validation.operations.kv_pack import run as pack_case
+from validation.operations.kv_pack import pools as pack_pools
 from validation.run import runner
 
 GROUPS = [
@@ -90,7 +90,9 @@ def test_gate_1_against_the_path_itself_is_told(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_anchor_that_holds_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "anchor", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND))
+    monkeypatch.setattr(
+        judge, "baseline_within_bound", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND)
+    )
     assert "anchor/flipped" in wrong(judgements.gating)
 
 
@@ -123,5 +125,5 @@ def test_a_witness_that_is_believed_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_planes_that_are_skipped_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pack_case, "_PLANES", ("k", "v"))
+    monkeypatch.setattr(pack_pools, "_PLANES", ("k", "v"))
     assert "same_pool/last byte of k_scale" in wrong(judgements.pools)

@@ -14,8 +14,7 @@ from validation.core.settings import Settings
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import gates as judge
-from validation.operations.attention import run as attention_case
-from validation.operations.attention.operation import under_test
+from validation.operations.attention.operation import Attention, under_test
 from validation.run.runner import run_case
 
 
@@ -51,7 +50,7 @@ CHECKS = [name for name in kernels.ALL_CHECKS if name not in ("self", "certifica
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_a_check_that_always_passes_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = attention_case.run
+    plain = Attention.judge
 
     def lenient(*arguments: Any) -> Any:
         found = plain(*arguments)
@@ -61,7 +60,7 @@ def test_a_check_that_always_passes_is_told(name: str, monkeypatch: pytest.Monke
         ]
         return found
 
-    monkeypatch.setattr(attention_case, "run", lenient)
+    monkeypatch.setattr(Attention, "judge", lenient)
     rows = sorted((*kernels.positive(), *kernels.negative()), key=lambda control: name not in control.expected)
     told = any(not answer(control).right for control in rows)  # the first one will do
     assert told == (name != "data")  # its own controls are those of data
@@ -69,7 +68,7 @@ def test_a_check_that_always_passes_is_told(name: str, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("name", kernels.ALL_CHECKS)
 def test_a_check_that_is_left_out_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = attention_case.run
+    plain = Attention.judge
 
     def fewer(*arguments: Any) -> Any:
         found = plain(*arguments)
@@ -77,13 +76,12 @@ def test_a_check_that_is_left_out_is_told(name: str, monkeypatch: pytest.MonkeyP
         return found
 
     assert not healthy_is_told()
-    monkeypatch.setattr(attention_case, "run", fewer)
+    monkeypatch.setattr(Attention, "judge", fewer)
     assert healthy_is_told()
 
 
 def test_bounds_a_thousand_times_too_wide_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     plain: Callable[..., Any] = path_bound.kernel_bound
-    monkeypatch.setattr(attention_case, "kernel_bound", lambda *a: 1000 * plain(*a))
     monkeypatch.setattr(path_bound, "kernel_bound", lambda *a: 1000 * plain(*a))
     kernels._answer.cache_clear()
     told = wrong()

@@ -108,7 +108,9 @@ def test_the_command_prints_a_table_and_exits_0(
 def test_the_command_names_each_wrong_answer_and_exits_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge, "anchor", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND))
+    monkeypatch.setattr(
+        judge, "baseline_within_bound", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND)
+    )
     monkeypatch.setattr(self_test, "prove", partial(self_test.prove, {"gates": self_test.GROUPS["gates"]}))
     assert main(["controls"]) == 1
     assert "control anchor/flipped: got WITHIN_BOUND, expected EXCEEDS" in capsys.readouterr().out

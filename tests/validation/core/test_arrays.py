@@ -31,8 +31,8 @@ from validation.operations.experts import fuzz as fuzz_experts
 from validation.operations.experts import fuzz_inputs as fuzz_expert_draws
 from validation.operations.experts import golden
 from validation.operations.experts import kernels as expert_kernels
+from validation.operations.experts import record as experts
 from validation.operations.experts.case import ExpertCase
-from validation.record.recordable import experts
 
 ROOT = FilePath(strata.__file__).parents[1]
 _FUZZED = fuzz_expert_draws.configuration(1, 0)
@@ -55,7 +55,7 @@ CACHED: dict[str, Callable[[], Any]] = {
     "validation.operations.experts.fuzz_inputs.draw": lambda: fuzz_expert_draws.draw(1, _FUZZED),
     "validation.operations.experts.fuzz.due": lambda: fuzz_experts.due(1, _FUZZED, "expert_fused"),
     "validation.memory.prompt_world.content": lambda: prompt_world.content("D"),
-    "validation.record.recordable.experts._ids": lambda: experts._ids(ExpertCase("experts_plain", 1, 5, 4, 2, 256, 64)),
+    "validation.operations.experts.record._ids": lambda: experts._ids(ExpertCase("experts_plain", 1, 5, 4, 2, 256, 64)),
     "validation.numerics.blocks.layout": lambda: blocks.layout("iq3_s"),
 }
 #: Words of annotations of values that hold no array.

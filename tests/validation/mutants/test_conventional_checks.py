@@ -7,6 +7,7 @@ import pytest
 
 from strata.executors import open_executor
 from strata.kernels.paths import PATHS
+from validation.core import conventional
 from validation.core.random_streams import Stream
 from validation.mutants import conventional_checks
 
@@ -26,12 +27,12 @@ WANT = np.linspace(-1, 1, 64)
     ],
 )
 def test_the_limits(got: np.ndarray, nmse: bool, close: bool) -> None:
-    said = conventional_checks.judge(got.astype(np.float32), WANT)
+    said = conventional.judge(got.astype(np.float32), WANT)
     assert (said["nmse_passes"], said["allclose_passes"]) == (nmse, close)
 
 
 def test_the_data_fill_the_interval() -> None:
-    x = conventional_checks.uniform(Stream.of(1, "x"), (4096,))
+    x = conventional.uniform(Stream.of(1, "x"), (4096,))
     assert x.dtype == np.float32
     assert -1 <= x.min() < -0.99
     assert 0.99 < x.max() < 1
@@ -42,4 +43,4 @@ def test_healthy_kernels_pass(name: str) -> None:
     said = conventional_checks.run(PATHS[name], open_executor("lanes"), 1)
     assert said["nmse_passes"]
     assert said["allclose_passes"]
-    assert said["nmse"] < conventional_checks.NMSE
+    assert said["nmse"] < conventional.NMSE

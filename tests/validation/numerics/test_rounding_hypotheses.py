@@ -23,8 +23,8 @@ from validation.core.verdict import Check, Verdict
 from validation.numerics.rounding_hypotheses import Followed, followed
 from validation.operations.attention import plan
 from validation.operations.attention.kernels import ATTENTION
+from validation.operations.attention.operation import judged as run_attention
 from validation.operations.attention.pools import Inputs, build
-from validation.operations.attention.run import run as run_attention
 from validation.operations.kv_pack.case import Case
 from validation.parity import command as parity
 from validation.run.executors import Stations

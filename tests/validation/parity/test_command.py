@@ -398,7 +398,9 @@ def test_a_control_that_fails_voids_the_run_before_any_case(
     bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.asks_controls("gates")
-    monkeypatch.setattr(judge, "anchor", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND))
+    monkeypatch.setattr(
+        judge, "baseline_within_bound", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND)
+    )
     assert run("--case", ONE, "--out", str(tmp_path)) == 1
     got = record(tmp_path)
     assert (got["status"], got["passed"], got["verdict"], got["executed"]) == ("complete", False, "VOID", 0)

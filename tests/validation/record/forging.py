@@ -19,13 +19,13 @@ import numpy as np
 
 from fixtures.records.bases import BASES, planned
 from strata.executors.base import source_digests
+from validation.core.challenge import chosen
+from validation.core.recordable import Asked
 from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.record import FusedExperts
 from validation.record import canonical, merkle
-from validation.record.challenge import chosen
 from validation.record.evidence import leaves
 from validation.record.make import root_of
-from validation.record.recordable.experts import FusedExperts
-from validation.record.recordable.recordable import Asked
 from validation.record.rules.plan import digest
 from validation.record.verify import Against, lanes
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from validation.core.float_bits import bits_of, float_of
 from validation.record import canonical
 from validation.record.canonical import DEEPEST, LARGEST, LARGEST_NUMBER, MOST_VALUES, RecordError, decode, encode
 
@@ -149,4 +150,4 @@ def test_what_has_no_canonical_form_is_not_written(value: dict[str, Any]) -> Non
 def test_floats_keep_every_bit(data: bytes) -> None:
     number = struct.unpack(">d", data)[0]
     if number == number:  # a NaN's payload need not survive a float
-        assert canonical.bits_of(canonical.float_of(data.hex())) == data.hex()
+        assert bits_of(float_of(data.hex())) == data.hex()

@@ -14,11 +14,12 @@ from strata.executors.base import StrataError
 from strata.kernels.paths import PATHS
 from strata.kernels.pool import HEAD_DIM
 from tests.validation.stub import StubExecutor, witness
+from validation.core import challenge
 from validation.operations.attention.pools import Inputs, build
+from validation.operations.attention.record import Attention
 from validation.operations.kv_pack.case import Case
-from validation.record import challenge, merkle
+from validation.record import merkle
 from validation.record.evidence import Evidence, Keeper, input_digest
-from validation.record.recordable.attention import Attention
 
 CASE = Case("signed_decades", 5, 20, 2)
 PATH = PATHS["prompt_attention/int8/sm75"]

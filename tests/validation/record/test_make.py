@@ -16,10 +16,12 @@ import pytest
 from strata.executors.base import StrataError, source_digests
 from tests.validation.record.runs import CASES, PATH, PROVENANCE, finished, plan
 from tests.validation.stub import kernel
+from validation.core import challenge
+from validation.core.float_bits import float_of
 from validation.operations.attention.pools import Inputs
 from validation.operations.kv_pack.case import Case
-from validation.record import challenge, merkle
-from validation.record.canonical import decode, encode, float_of, name_of
+from validation.record import merkle
+from validation.record.canonical import decode, encode, name_of
 from validation.record.make import SCHEMA_FILE, check, record, write
 from validation.record.merkle import root_from
 

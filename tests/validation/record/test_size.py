@@ -8,16 +8,16 @@ from fixtures.records.bases import BASES, EXPERTS, Base
 from strata.executors.base import StrataError
 from strata.kernels.paths import PATHS, select
 from tests.validation.record.forging import base
+from validation.operations import registry
 from validation.record.canonical import LARGEST, encode
 from validation.record.make import SCHEMA_FILE
-from validation.record.recordable import RECORDABLE
 from validation.record.size import MOST_ROWS, estimated, refuse_too_large
 from validation.run import plan as profiles
 from validation.run.runner import Job
 
 
 @pytest.mark.parametrize("profile", ["quick", "standard"])
-@pytest.mark.parametrize("operation", list(RECORDABLE))
+@pytest.mark.parametrize("operation", registry.recorded())
 def test_all_paths_of_an_operation_fit(operation: str, profile: str) -> None:
     size, rows = estimated(profiles.record_plan(select(f"{operation}/*"), profile, 1))
     assert rows < MOST_ROWS
@@ -36,7 +36,7 @@ def test_an_estimate_is_about_right(of: Base) -> None:
     """Of the smallest records there are, in which vectors and images weigh more than in any other."""
     record = base(of.name)["record"]
     path = PATHS[of.path]
-    cases = [RECORDABLE[path.operation].parse(case["case"]) for case in record["cases"]]
+    cases = [registry.recordable(path.operation).parse(case["case"]) for case in record["cases"]]
     size, rows = estimated([Job(case, path) for case in cases])
     rest = {name: record[name] for name in ("sources", "images", "identification", "provenance")}
     due = len(encode(record)) - len(encode(rest))

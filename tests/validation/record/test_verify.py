@@ -23,13 +23,13 @@ from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, forged, sign
 from validation.__main__ import main
 from validation.core.editions import EDITIONS
+from validation.core.recordable import CannotCheckError
 from validation.operations.attention.reference import attend
 from validation.operations.kv_pack.case import Case
 from validation.record import verify_command
 from validation.record.canonical import encode, name_of
 from validation.record.evidence import leaves
 from validation.record.opens import opens
-from validation.record.recordable.recordable import CannotCheckError
 from validation.record.rules.rows import Recomputed
 from validation.record.rules.subject import Subject, standard_plan
 from validation.record.verify import Against, Outcome, examine, lanes
@@ -252,7 +252,7 @@ def test_a_wrong_reference_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> Non
         found = right(*args)
         return replace(found, out=found.out * (1 + 2.0**-30))
 
-    monkeypatch.setattr("validation.record.recordable.attention.attend", wrong)
+    monkeypatch.setattr("validation.operations.attention.record.attend", wrong)
     with pytest.raises(CannotCheckError, match="the reference is wrong"):
         examined(base("hopper")["record"])
 

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from validation.core.sizes import Side, Size
 from validation.run import sizes
-from validation.run.sizes import FIXED, SIZES, Side, Size
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "sizes.md"
 
 
 def listed() -> list[str]:
-    return [*(name for size in SIZES for name in size.names), *(name for names in FIXED.values() for name in names)]
+    return [
+        *(name for size in sizes.sizes() for name in size.names),
+        *(name for names in sizes.fixed().values() for name in names),
+    ]
 
 
 def test_every_constant_of_the_sources_is_listed_once_and_no_other() -> None:
@@ -27,7 +30,7 @@ def test_the_sources_are_read() -> None:
 
 def test_each_size_has_quick_cases_on_both_sides() -> None:
     found = sizes.measured()
-    assert [said for size in SIZES if (said := size.lacks(found[size.of]))] == []
+    assert [said for size in sizes.sizes() if (said := size.lacks(found[size.of]))] == []
 
 
 @pytest.mark.parametrize(

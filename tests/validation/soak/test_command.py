@@ -196,10 +196,10 @@ def test_a_wrong_expert_is_found_by_a_real_run(
 ) -> None:
     from strata.kernels import expert_decode
 
-    words = ("--paths", "expert_decode/iq4_xs/q2_0/*", "--runs", "2")
+    words = ("--paths", "expert_decode/iq3_xxs/iq4_nl/*", "--runs", "2")
     assert run(*words, out=tmp_path) == 0
     got = record(tmp_path)
-    assert got["paths"] == {"expert_decode/iq4_xs/q2_0/simt": 2}
+    assert got["paths"] == {"expert_decode/iq3_xxs/iq4_nl/simt": 2}
     assert got["verdicts"] == {"EXACT": 2}
     assert set(got["worst"]) >= {"gate", "down"}
     sound = expert_decode.run

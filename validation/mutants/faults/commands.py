@@ -99,3 +99,27 @@ def mutants() -> Iterator[Mutant]:
         "A capture that no kernel takes is refused by every one of its cases.",
         "validation/operations/attention/test_captured_geometry",
     )
+    yield _fault(
+        "later-trials-are-ended",
+        "validation/mutants/trial.py",
+        "        _ended = False  # no thread of theirs is left, and later trials are others\n",
+        "        pass\n",
+        "Trials after a run of mutants that was broken off are ended as its own are.",
+        "validation/mutants/test_mutants_main",
+    )
+    yield _fault(
+        "static-takes-one-day",
+        "validation/static/command.py",
+        "return [oldest, *sample(others, 1, turn)]",
+        "return [oldest, *sample(others, 1, 0)]",
+        "The later architecture whose machine code CI reads is the same every day.",
+        "validation/static/test_command",
+    )
+    yield _fault(
+        "installed-is-a-checkout",
+        "validation/host/checkout.py",
+        'if not (root / "pyproject.toml").is_file():',
+        "if not root.is_dir():",
+        "An installed package takes figures over into itself, where the next installation loses them.",
+        "validation/host/test_checkout",
+    )

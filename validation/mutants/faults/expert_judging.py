@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from validation.mutants.mutant import Mutant
 
-CASE, CHECKS, EXPECTED = (
-    "validation/operations/experts/run.py",
+OPERATION, REPEATS, CHECKS, EXPECTED = (
+    "validation/operations/experts/operation.py",
+    "validation/operations/experts/repeats.py",
     "validation/operations/experts/checks.py",
     "validation/operations/experts/expected.py",
 )
 PROMISES, BOUNDS = "validation/operations/experts/preconditions.py", "validation/operations/experts/bound.py"
 REFERENCE, ROWS = "validation/operations/experts/reference.py", "validation/core/row_operation.py"
+ROW_CHECKS, ROW_HOOKS = "validation/core/row_checks.py", "validation/core/row_hooks.py"
 _BOUNDS = ("tests/validation/operations/experts/test_bound.py",)
 _REFERENCE = ("tests/validation/operations/experts/test_reference.py",)
 FMA, _FMA = "validation/numerics/fma.py", ("tests/validation/numerics/test_fma.py",)
@@ -158,28 +160,28 @@ _CASE = (
     ),
     _fault(
         "repeat-with-itself",
-        CASE,
-        '_same("repeat", turned.out, out[order], order)',
-        '_same("repeat", turned.out, turned.out, order)',
+        ROW_CHECKS,
+        'checks = operation.compared(trial, "repeat", trial.again.outputs, due, (order,))',
+        'checks = operation.compared(trial, "repeat", due, due, (order,))',
         "The second run is compared with itself.",
     ),
     _fault(
         "shapes-unseen",
-        CASE,
-        "    for shape in operation.shapes(case):",
+        REPEATS,
+        "    for shape in _shapes(kernels, trial):",
         "    for shape in ():",
         "Work shapes are not compared.",
     ),
     _fault(
         "repeats-unasked",
-        CASE,
+        REPEATS,
         "    for check in (check for own in asked for check in own):",
         "    for check in ():",
         "Of the runs that repeat the first only the bits are looked at: nothing may have been launched, or elsewhere.",
     ),
     _fault(
         "repeats-lost-unasked",
-        CASE,
+        REPEATS,
         "return holds(said, total == due,",
         "return holds(said, total <= due,",
         "Runs that repeat the first may count too little of what is lost.",
@@ -193,38 +195,38 @@ _CASE = (
     ),
     _fault(
         "parts-unseen",
-        CASE,
-        "    if small and case.tokens > 1:",
-        "    if small and case.tokens > 1 << 20:",
+        REPEATS,
+        "    if small and tokens > 1:",
+        "    if small and tokens > 1 << 20:",
         "Cuts into parts are not compared.",
     ),
-    _fault("tiers-unseen", CASE, "    if tier == path.tier:", "    if tier:", "Tiers are not compared."),
+    _fault("tiers-unseen", REPEATS, "    if tier == path.tier:", "    if tier:", "Tiers are not compared."),
     _fault(
         "baseline-unseen",
-        CASE,
-        "    if base is not None and basis is not None:",
-        "    if base is None and basis is not None:",
+        OPERATION,
+        "if name in self.under_test else None",
+        "if False else None",
         "The baseline is not run.",
     ),
     _fault(
         "guards-of-none",
-        CASE,
-        'holds("guards", got.guards_ok,',
-        'holds("guards", True,',
+        ROW_CHECKS,
+        'holds("guards", outcome.guards_ok, who)',
+        'holds("guards", True, who)',
         "Memory beside a buffer may be overwritten.",
     ),
     _fault(
         "shape-unseen",
-        CASE,
-        "    if first.out.shape != shape:",
-        "    if first.out.ndim != 3:",
+        ROW_CHECKS,
+        "if out.ndim != len(axes) or len(out) != length or out.shape != due:",
+        "if out.ndim != len(axes):",
         "Fewer rows than pairs are accepted.",
     ),
     _fault(
         "data-unseen",
-        CASE,
-        "found.checks.append(promises.kept(case, data))",
-        "promises.kept(case, data)",
+        OPERATION,
+        "return [preconditions.kept(trial.case, trial.inputs)]",
+        "return []",
         "Inputs that break their promise are taken.",
     ),
     _fault(
@@ -236,23 +238,24 @@ _CASE = (
     ),
     _fault(
         "router-ids-unseen",
-        ROWS,
-        "            operation.comparable(got[name]),\n",
-        "            operation.comparable(got[name] if name == trial.outcome.main else due[name].copy()),\n",
+        ROW_HOOKS,
+        "                self.comparable(got[name]),\n",
+        "                self.comparable(got[name] if name == trial.outcome.main else due[name].copy()),\n",
         "Outputs behind the first are not compared: the router's choice.",
     ),
     _fault(
         "router-nans-at-most",
-        ROWS,
+        ROW_CHECKS,
         'holds(name, got == due, f"{got} reported as {name}, expected {due}")',
         'holds(name, got <= due, f"{got} reported as {name}, expected {due}")',
         "Too few values reported by a kernel are accepted.",
     ),
     _fault(
         "combine-bits-unseen",
-        ROWS,
-        'checks = _same(operation, trial, outcome.outputs, expected.outputs, "bits")',
-        'checks = _same(operation, trial, {k: v.copy() for k, v in expected.outputs.items()}, expected.outputs, "bits")',
+        ROW_CHECKS,
+        'checks = operation.compared(trial, "bits", outcome.outputs, expected.outputs)',
+        "made = {name: out.copy() for name, out in expected.outputs.items()}\n"
+        '    checks = operation.compared(trial, "bits", made, expected.outputs)',
         "Bits are not compared with those of the model.",
     ),
     _fault(
@@ -272,8 +275,8 @@ _CASE = (
     _fault(
         "bound-of-rows-unseen",
         ROWS,
-        "    if reference is not None:\n",
-        "    if reference is None:\n",
+        "        found.checks += operation.bounded(trial, reference)\n",
+        "",
         "Rows are not held against FP64.",
     ),
     _fault(
@@ -286,7 +289,7 @@ _CASE = (
     _fault(
         "rows-not-repeated",
         ROWS,
-        "    found.checks += repeated(operation, trial, order)\n",
+        "    found.checks += repeated(operation, trial, order, whole)\n",
         "",
         "Rows may depend on their place in the launch.",
     ),

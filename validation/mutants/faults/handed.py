@@ -91,8 +91,8 @@ def _harness() -> Iterator[Mutant]:
     for name, file, old in (
         ("attention", "operations/attention/kernels", bare),
         ("experts", "operations/experts/under_test", bare),
-        ("packing", "operations/kv_pack/run", named),
-        ("rows", "core/row_operation", "return handed(bound)(executor, path, inputs)"),
+        ("packing", "operations/kv_pack/packing", named),
+        ("rows", "core/row_hooks", "return handed(bound)(executor, path, inputs)"),
     ):
         new = {bare: "pass", named: "getattr(self, name)"}.get(old, "return bound(executor, path, inputs)")
         yield _fault(f"originals-{name}", file, old, new, "A candidate gets what its expectation is made from.")

@@ -8,8 +8,10 @@ from validation.mutants.mutant import Edit, Mutant
 
 JUDGE, PROBES, CASE, RUNNER = (
     f"validation/{name}.py"
-    for name in ("operations/attention/gates", "core/negative_probes", "operations/attention/run", "run/runner")
+    for name in ("operations/attention/gates", "core/negative_probes", "operations/attention/operation", "run/runner")
 )
+BOUND = "validation/operations/attention/bound.py"
+ORDER, ROWS = "validation/core/row_operation.py", "validation/core/row_checks.py"
 LAUNCHES = "validation/core/launches.py"
 GATES = "validation/operations/attention/bounds/prompt_attention.py"
 REFERENCE = "validation/operations/attention/reference.py"
@@ -105,7 +107,7 @@ def _gates() -> Iterator[Mutant]:
     yield _fault(
         "anchor-dropped",
         CASE,
-        "            found.checks.append(judge.anchor(old, truth))\n",
+        "            checks.append(gates.baseline_within_bound(old, own.truth))\n",
         "            pass\n",
         "The baseline is right because it is the baseline.",
     )
@@ -179,7 +181,7 @@ def _wide_in_one_place() -> Iterator[Mutant]:
     for name, part in (("query", "limit[-1:]"), ("head", "limit[:, -1]"), ("dim", "limit[..., -1]")):
         yield _fault(
             f"wide-{name}-of-the-case",
-            CASE,
+            BOUND,
             "    return Limits(own, kernel, kernel + own, base)",
             f"    limit = kernel + own\n    {part} *= 8\n    return Limits(own, kernel, limit, base)",
             "The bound that a case is held against is wider for one index alone.",
@@ -188,7 +190,7 @@ def _wide_in_one_place() -> Iterator[Mutant]:
     for name in ("base", "own"):
         yield _fault(
             f"wide-head-of-the-{name}",
-            CASE,
+            BOUND,
             f"    return Limits({value})",
             f"    if base is not None:\n        {name} = {name}.copy()\n        {name}[:, -1] *= 8\n"
             f"    return Limits({value})",
@@ -263,7 +265,7 @@ def _battery() -> Iterator[Mutant]:
     yield _fault(
         "battery-not-asked",
         CASE,
-        "        found.checks.append(judge.battery(old, truth))\n",
+        "        checks.append(gates.battery(old, own.truth))\n",
         "",
         "A case does not prove itself.",
     )
@@ -312,97 +314,100 @@ def _witness() -> Iterator[Mutant]:
         yield _fault(f"witness-{name}", LAUNCHES, old, new, why)
     yield _fault(
         "witness-not-asked",
-        CASE,
-        '        _witness("witness", case, path, executor, operation, first.witnesses),\n',
-        "",
+        ROWS,
+        "        *operation.witnessed(trial.case, run),\n",
+        "        *(operation.witnessed(trial.case, run) if prefix else ()),\n",
         "Nobody looks what was launched.",
     )
     yield _fault(
         "baseline-witness-not-asked",
         CASE,
-        '            _witness("baseline witness", case, base, executor, operations[base.operation],'
-        " second.witnesses),\n",
-        "",
+        'baseline_asked = ("guards", "witness")',
+        'baseline_asked = ("guards",)',
         "Nobody looks what the baseline launched.",
     )
 
 
 def _case() -> Iterator[Mutant]:
-    run = "again = operation.run(settings.twin or executor, path, rows_of(inputs, order)).out"
+    run = "trial.again = operation.run(trial.repeats_on, trial.path, turned)"
     yield _fault(
         "repeat-of-itself",
-        CASE,
+        ORDER,
         run,
-        "again = new[order].copy()",
+        "made = {name: out[order].copy() for name, out in trial.outcome.outputs.items()}\n"
+        "    trial.again = replace(trial.outcome, outputs=made)",
         "The second run is a copy of the first.",
     )
-    expected = "got = new if whole else new[rows]\n    checks"
+    expected = "got = {each: out if whole else out[rows] for each, out in outcome.outputs.items()}\n    checks"
     yield _fault(
         "prediction-of-itself",
-        CASE,
+        ROWS,
         expected,
-        "got = new if whole else new[rows]\n    expected = {rule: got.copy() for rule in rules}\n    checks",
+        expected.replace(
+            "    checks",
+            "    expected = {rule: {each: out.copy() for each, out in got.items()} for rule in rules}\n    checks",
+        ),
         "The prediction is a copy of the output.",
     )
     yield _fault(
         "prediction-left-out",
-        CASE,
-        'if settings.predict == "none" or executor.name == "lanes":',
+        ROWS,
+        'if settings.predict == "none" or trial.executor.name == "lanes":',
         "if True:",
         "Nothing is predicted, whatever was asked.",
     )
     yield _fault(
         "unknown-rule-passes",
-        CASE,
-        "return [Check(name, Verdict.INCONCLUSIVE, reason)]",
-        "return []",
+        ROWS,
+        "return [Check(name, Verdict.INCONCLUSIVE, reason)], None",
+        "return [], None",
         "A card whose rule nobody knows needs no prediction.",
     )
     yield _fault(
         "exact-for-a-sample",
-        CASE,
-        '"all_bits": whole and name == "prediction"',
-        '"all_bits": True',
+        ROWS,
+        "decides = whole and not prefix and operation.prediction_decides",
+        "decides = True",
         "A sample of predicted bits makes a case exact.",
     )
     yield _fault(
         "guards-not-asked",
-        CASE,
-        'holds("guards", first.guards_ok,',
-        'holds("guards", True,',
+        ROWS,
+        'holds("guards", outcome.guards_ok,',
+        'holds("guards", outcome.guards_ok or not prefix,',
         "What was written beside a buffer is forgiven.",
     )
     yield _fault(
         "baseline-guards-not-asked",
-        CASE,
-        'holds("baseline guards", second.guards_ok,',
-        'holds("baseline guards", True,',
+        ROWS,
+        'holds("guards", outcome.guards_ok,',
+        'holds("guards", outcome.guards_ok or bool(prefix),',
         "The baseline may write beside its buffers.",
     )
     yield _fault(
         "written-not-asked",
-        CASE,
-        '        written("written", new, axes=AXES),\n',
-        "",
+        ROWS,
+        "            if one.whole and name in outcome.outputs\n",
+        "            if False\n",
         "Elements nobody wrote are answers.",
     )
     yield _fault(
         "shape-forgiven",
-        CASE,
-        "if new.shape != inputs.q.shape:",
-        "if new.ndim != inputs.q.ndim:",
+        ROWS,
+        "if out.ndim != len(axes) or len(out) != length or out.shape != due:",
+        "if out.ndim != len(axes):",
         "An output of fewer rows is an output.",
     )
     yield _fault(
         "data-not-asked",
         CASE,
-        "        found.checks.append(promises.kept(case, path.mode, inputs))\n",
-        "",
+        "return [preconditions.kept(trial.case, trial.path.mode, trial.inputs)]",
+        "return []",
         "Data need not be what their recipe says.",
     )
     yield _fault(
         "timed-anything",
-        CASE,
+        ROWS,
         'holds(f"timed {name}", same,',
         'holds(f"timed {name}", True,',
         "What was timed need not be what was judged.",
@@ -438,20 +443,20 @@ def _case() -> Iterator[Mutant]:
     yield _fault(
         "held-for-another-mode",
         CASE,
-        'memo.get("inputs", (case, path.mode),',
-        'memo.get("inputs", case,',
+        'memo.get("inputs", (case, path.mode), made)',
+        'memo.get("inputs", case, made)',
         "Every mode is judged on the first one's data.",
     )
     yield _fault(
         "reference-of-another-mode",
         CASE,
-        "            (case, path.mode),\n            lambda: attend(",
-        "            case,\n            lambda: attend(",
+        '"reference", key, lambda: attend(',
+        '"reference", case, lambda: attend(',
         "Every mode is held against the first one's reference.",
     )
     yield _fault(
         "planes-skipped",
-        "validation/operations/kv_pack/run.py",
+        "validation/operations/kv_pack/pools.py",
         '_PLANES = ("k", "v", "k_scale", "v_scale")',
         '_PLANES = ("k", "v")',
         "Stored scales are not compared.",

@@ -102,6 +102,22 @@ def mutants() -> list[Mutant]:
             tests=_TESTS,
         ),
         Mutant(
+            "contrast-any-fate",
+            f"{_CHECK}/contrast.py",
+            "if all(holds(sizes[name], tile) != passes for sizes, passes in fates):",
+            "if all(holds(sizes[name], tile) or passes for sizes, passes in fates):",
+            "Sizes are said to fail although some of them pass.",
+            tests=("tests/validation/check/test_contrast.py",),
+        ),
+        Mutant(
+            "contrast-of-one",
+            f"{_CHECK}/contrast.py",
+            "_LEAST = 2",
+            "_LEAST = 1",
+            "One failing case is taken for a rule.",
+            tests=("tests/validation/check/test_contrast.py",),
+        ),
+        Mutant(
             "advice-first-word",
             "strata/executors/lanes/advice.py",
             "for match in _QUOTED.findall(message) if match in INSTEAD), None)",

@@ -6,8 +6,9 @@ so |new - ref| <= K + R.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from strata.cpus import usable
 from strata.executors.base import Executor
 from strata.executors.lanes import RULES, Rule
 from strata.kernels import tiers
-from strata.kernels.paths import Path
+from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import HEAD_DIM
 from strata.kernels.prompt_attention import cells_per_chunk
+from validation.core.memo import Memo
 from validation.core.unknown_operation import UnknownOperationError
 from validation.numerics.roundoff import WIDENED
 from validation.numerics.tensorcore_bound import WIDEST
@@ -98,3 +100,43 @@ def bound(path: Path, inputs: Inputs, reference: Reference, executor: Executor) 
     """float64, the shape of reference.out: how far `path` on `executor` may be from the reference."""
     own = reference_bound(inputs, reference)
     return np.asarray(kernel_bound(path, inputs, reference, own, executor) + own)
+
+
+class Limits(NamedTuple):
+    """Derived bounds of a case, float64 of the reference's shape.
+
+    Parameters
+    ----------
+    own
+        Of the reference from the true value.
+    kernel
+        Of the path from the true value.
+    path, base
+        Of path and baseline from the reference, None where there is no baseline.
+    """
+
+    own: np.ndarray
+    kernel: np.ndarray
+    path: np.ndarray
+    base: np.ndarray | None
+
+
+def limits(
+    path: Path, inputs: Inputs, reference: Reference, executor: Executor, memo: Memo, key: Hashable, based: bool = True
+) -> Limits:
+    """The bounds of a path on the inputs of a case, of which the memo keeps those that its paths share.
+
+    Parameters
+    ----------
+    key
+        What tells these inputs and this reference from others that the memo may hold.
+    based
+        Whether the baseline's is asked for as well.
+    """
+    own: np.ndarray = memo.get("reference bound", key, lambda: reference_bound(inputs, reference))
+    kernel = kernel_bound(path, inputs, reference, own, executor)
+    base: np.ndarray | None = None
+    if path.baseline and based:
+        of = PATHS[path.baseline]
+        base = memo.get("baseline bound", (key, of), lambda: kernel_bound(of, inputs, reference, own, executor) + own)
+    return Limits(own, kernel, kernel + own, base)

@@ -54,14 +54,14 @@ def gates(new: np.ndarray, old: np.ndarray | None, truth: Truth) -> list[Check]:
     return checks
 
 
-def anchor(old: np.ndarray, truth: Truth) -> Check:
+def baseline_within_bound(old: np.ndarray, truth: Truth) -> Check:
     """Whether the baseline is right itself: gates that compare with it would be as wide as it is wrong."""
     rows = truth.reference.queries
     assert truth.base_bound is not None
     return within("baseline bound", old[rows], truth.reference.out, truth.base_bound, labels=(rows,), axes=AXES)
 
 
-def placed(check: Check, truth: Truth) -> Check:
+def located(check: Check, truth: Truth) -> Check:
     """A failed comparison of bits with the reference and its bound at the element that the reason names.
 
     Unchanged where the check names no element, or one of a query without a reference.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from statistics import median
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +12,6 @@ from strata.executors.base import Executor, Kernel, Witness
 from strata.kernels import attention, decode_attention, prompt_attention
 from strata.kernels.paths import Path
 from validation.core.handed import handed
-from validation.core.timed import timed
 from validation.operations.attention.pools import Inputs
 
 
@@ -81,18 +79,3 @@ ATTENTION: Mapping[str, Operation] = {
         _prepare_decode,
     ),
 }
-
-
-def device_milliseconds(
-    operation: Operation, executor: Executor, path: Path, inputs: Inputs, reps: int, want: np.ndarray
-) -> dict[str, Any] | None:
-    """Device time of `reps` runs and whether what was timed gave `want`, bit for bit.
-
-    None where the executor has no device clock, or the operation nothing to time.
-    """
-    made = timed(operation.prepare, executor, path, inputs, reps)
-    if made is None:
-        return None
-    times, out = made
-    same = np.array_equal(out.view(np.uint32), want.view(np.uint32))
-    return {"milliseconds": times, "median": median(times), "timed_output_is_the_checked_one": same}

@@ -20,7 +20,7 @@ from validation.core.row_operation import RowOperation
 from validation.core.unknown_operation import UnknownOperationError
 from validation.core.verdict import Check, holds
 from validation.numerics.fma import plain
-from validation.operations.combine import bound, far, fuzz, plan, random_cases, reference
+from validation.operations.combine import bound, conventional, far, fuzz, plan, random_cases, reference, sizes
 from validation.operations.combine.inputs import Sums, sums
 from validation.operations.combine.recipes import RECIPES
 from validation.operations.experts.case import ExpertCase
@@ -34,6 +34,9 @@ class Combine(RowOperation):
     name = data = "combine"
     rank = 5
     fuzz = fuzz.KIND
+    sizes = sizes.SIZES
+    conventional = conventional.CHECKS
+    every_bit = True
     outputs = OUTPUTS
 
     def __init__(

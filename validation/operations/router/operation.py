@@ -20,7 +20,7 @@ from validation.core.recipe import NamedRecipe
 from validation.core.row_operation import RowOperation
 from validation.core.unknown_operation import UnknownOperationError
 from validation.operations.experts.case import ExpertCase
-from validation.operations.router import bound, far, fuzz, plan, random_cases, reference
+from validation.operations.router import bound, conventional, far, fuzz, plan, random_cases, reference, sizes
 from validation.operations.router.inputs import logits
 from validation.operations.router.recipes import RECIPES
 
@@ -41,6 +41,9 @@ class Router(RowOperation):
     name = data = "router"
     rank = 4
     fuzz = fuzz.KIND
+    sizes = sizes.SIZES
+    conventional = conventional.CHECKS
+    every_bit = True
     outputs = OUTPUTS
 
     def __init__(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from validation.core.challenge import row_bytes
 from validation.record import merkle
 from validation.record.canonical import encode
-from validation.record.challenge import row_bytes
 from validation.record.rules.subject import Subject
 
 #: Hex digits of a float32.

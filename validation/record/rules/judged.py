@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from validation.core.float_bits import float_of
+from validation.core.recordable import Checks
 from validation.core.verdict import Check, Verdict
-from validation.record.canonical import float_of
-from validation.record.recordable.recordable import Checks
 from validation.record.rules.subject import Subject, short
 from validation.run.runner import settle
 

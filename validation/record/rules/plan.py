@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 
 from strata.kernels.paths import PATHS
+from validation.operations import registry
 from validation.record.canonical import encode
-from validation.record.recordable import RECORDABLE
 from validation.record.rules.subject import Subject, short
 
 
@@ -19,8 +19,9 @@ def plan(subject: Subject) -> Iterator[str]:
         if name not in PATHS:
             yield f"{short(name)} is no path"
             return
-        if PATHS[name].operation not in RECORDABLE:
-            yield f"{name} is no path that a record proves, expected {' or '.join(f'{of}/*' for of in RECORDABLE)}"
+        if PATHS[name].operation not in registry.recorded():
+            proved = " or ".join(f"{of}/*" for of in registry.recorded())
+            yield f"{name} is no path that a record proves, expected {proved}"
             return
     operations = list(dict.fromkeys(PATHS[name].operation for name in named["paths"]))
     if len(operations) > 1:

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from validation.core.challenge import row_bytes
 from validation.core.memo import Memo
+from validation.core.recordable import Predictor, Reason, Recordable, Row, Shown
 from validation.core.verdict import float32_bits
-from validation.record.challenge import row_bytes
 from validation.record.evidence import input_digest, leaves
 from validation.record.merkle import root, root_from
-from validation.record.recordable.recordable import Predictor, Reason, Recordable, Row, Shown
 from validation.record.rules.committed import values
 from validation.record.rules.origin import matching
 from validation.record.rules.subject import Subject

@@ -13,10 +13,10 @@ from strata.executors.lanes.rules import Rule as Arithmetic
 from strata.gates.evidence import plan_digest
 from strata.kernels.paths import PATHS, Path
 from validation.core.editions import EDITIONS, NEWEST, Edition
+from validation.core.recordable import Recordable
+from validation.core.untrusted import short as short
 from validation.numerics.tensorcore_rules import readings
-from validation.record.canonical import short as short
-from validation.record.recordable import RECORDABLE
-from validation.record.recordable.recordable import Recordable
+from validation.operations import registry
 from validation.run import plan as profiles
 
 Pairs = list[tuple[Path, Any]]
@@ -74,12 +74,12 @@ class Subject:
         """The known paths of its plan, in its order; all of the first one's operation, which records are of."""
         known = [PATHS[name] for name in self.record["plan"]["paths"] if name in PATHS]
         of = known[0].operation if known else ""
-        return [path for path in known if path.operation == of and of in RECORDABLE]
+        return [path for path in known if path.operation == of and of in registry.recorded()]
 
     @cached_property
     def operation(self) -> Recordable:
         """The operation that it is of; asked only of a record whose plan holds."""
-        return RECORDABLE[self.paths[0].operation]
+        return registry.recordable(self.paths[0].operation)
 
     @cached_property
     def edition(self) -> Edition:

@@ -17,14 +17,15 @@ from strata.kernels.pool import MODES, Pool
 from tests.validation.stub import StubExecutor, healthy
 from validation.core.findings import Findings
 from validation.core.memo import Memo
+from validation.core.operation import Trial
 from validation.core.random_streams import Stream
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
 from validation.numerics.interval import Enclosure, certificate, certified
 from validation.operations.attention import reference as reference_module
-from validation.operations.attention import run as attention_case
 from validation.operations.attention.bound import reference_bound
 from validation.operations.attention.certificate import NotFiniteError, certify, dots, enclose, halves, units
+from validation.operations.attention.operation import under_test
 from validation.operations.attention.pools import Inputs, build
 from validation.operations.attention.reference import Reference, attend, resident, values
 from validation.operations.attention.selection import WIDTH
@@ -184,7 +185,8 @@ def test_a_straddling_enclosure_is_inconclusive() -> None:
 
 def run(mode: str = "int8") -> Findings:
     path = PATHS[f"prompt_attention/{mode}/sm80"]
-    return attention_case.run(CASE, path, StubExecutor(), Settings(), Memo(), healthy())
+    operation = under_test(healthy())[path.operation]
+    return operation.judge(Trial(operation, CASE, path, StubExecutor(), Settings(), Memo()))
 
 
 def one_row(k: np.ndarray, v: np.ndarray) -> None:

@@ -86,11 +86,11 @@ def test_gate_2_sees_rows_that_have_no_reference() -> None:
 
 
 def test_a_baseline_that_is_wrong_is_told() -> None:
-    assert judge.anchor(NEAR, truth(REF)).verdict is Verdict.WITHIN_BOUND
-    assert judge.anchor(-NEAR, truth(REF)).verdict is Verdict.EXCEEDS
+    assert judge.baseline_within_bound(NEAR, truth(REF)).verdict is Verdict.WITHIN_BOUND
+    assert judge.baseline_within_bound(-NEAR, truth(REF)).verdict is Verdict.EXCEEDS
     spoiled = NEAR.copy()
     spoiled[0, 0, 0] = np.nan
-    assert judge.anchor(spoiled, truth(REF)).verdict is Verdict.EXCEEDS
+    assert judge.baseline_within_bound(spoiled, truth(REF)).verdict is Verdict.EXCEEDS
     assert not all(check.verdict.passes for check in judge.gates(NEAR, spoiled, truth(REF)))
 
 
@@ -99,13 +99,13 @@ def test_a_failed_comparison_of_bits_is_placed_beside_its_reference() -> None:
     part = replace(part, reference=replace(part.reference, queries=np.array([4, 9])))
     bits = identical("repeat", NEAR, -NEAR, labels=(np.array([4, 9]),), axes=AXES)
     assert bits.at == (4, 0, 0)
-    assert judge.placed(bits, part).reason == f"{bits.reason}, reference -1, bound 1e-05"
+    assert judge.located(bits, part).reason == f"{bits.reason}, reference -1, bound 1e-05"
     base = replace(bits, name="baseline prediction")
-    assert judge.placed(base, part).reason.endswith(", bound 2e-05")
+    assert judge.located(base, part).reason.endswith(", bound 2e-05")
     # No reference of that query, no element, no bound: nothing is added.
-    assert judge.placed(replace(bits, at=(5, 0, 0)), part) == replace(bits, at=(5, 0, 0))
-    assert judge.placed(replace(bits, at=None), part) == replace(bits, at=None)
-    assert judge.placed(base, replace(part, base_bound=None)) == base
+    assert judge.located(replace(bits, at=(5, 0, 0)), part) == replace(bits, at=(5, 0, 0))
+    assert judge.located(replace(bits, at=None), part) == replace(bits, at=None)
+    assert judge.located(base, replace(part, base_bound=None)) == base
 
 
 @pytest.mark.parametrize("published", [False, True])

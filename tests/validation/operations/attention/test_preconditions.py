@@ -9,14 +9,12 @@ import pytest
 
 from strata.kernels.paths import PATHS
 from strata.kernels.pool import MODES
-from validation.core.memo import Memo
 from validation.core.random_streams import Stream
-from validation.core.settings import Settings
 from validation.core.stub_executor import StubExecutor
 from validation.core.verdict import Verdict
 from validation.operations.attention import kv_preconditions
 from validation.operations.attention import preconditions as promises
-from validation.operations.attention import run as attention_case
+from validation.operations.attention.operation import judged
 from validation.operations.attention.pools import build
 from validation.operations.attention.stub_kernels import healthy
 from validation.operations.kv_pack import planes
@@ -51,7 +49,7 @@ def test_scales_all_positive_void_the_case(mode: str, side: str, monkeypatch: py
 
     monkeypatch.setattr(planes, "_scales", soft)
     path = PATHS[f"prompt_attention/{mode}/sm80"]
-    found = attention_case.run(CASE, path, StubExecutor(), Settings(), Memo(), healthy())
+    found = judged(CASE, path, StubExecutor(), kernels=healthy())
     assert settle(found.checks) is Verdict.VOID
     check = next(check for check in found.checks if not check.verdict.passes)
     assert check.name == "data"

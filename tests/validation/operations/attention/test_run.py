@@ -11,13 +11,14 @@ import pytest
 from strata.executors.base import POISON_OUTPUT, Executor
 from strata.kernels.paths import PATHS
 from strata.kernels.pool import MODES
-from tests.validation.stub import Fault, Lawful, StubCard, StubExecutor, attention, healthy, kernel
+from tests.validation.stub import Fault, Lawful, StubCard, StubExecutor, healthy, kernel
+from tests.validation.stub import attention as computed
 from validation.core.case import CaseError
 from validation.core.findings import Findings
 from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
-from validation.operations.attention import run as attention_case
+from validation.operations.attention import operation as attention
 from validation.operations.attention.kernels import Operation
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.sampling import referenced
@@ -31,7 +32,7 @@ LANES = StubExecutor()
 
 
 def run(case: Case = CASE, path: str = PATH.name, settings: Settings | None = None, **kernels: Operation) -> Findings:
-    return attention_case.run(case, PATHS[path], LANES, settings or Settings(), Memo(), healthy(**kernels))
+    return attention.judged(case, PATHS[path], LANES, settings or Settings(), Memo(), healthy(**kernels))
 
 
 def failed(found: Findings) -> set[str]:
@@ -192,7 +193,7 @@ def predicted(
 
     operations = healthy(prompt_attention=replace(plain, run=launch))  # type: ignore[arg-type]
     settings = Settings(predict=predict, predictor=open_lanes)
-    found = attention_case.run(case, PATH, card, settings, Memo(), operations)
+    found = attention.judged(case, PATH, card, settings, Memo(), operations)
     return found, counting.queries, rules
 
 
@@ -223,7 +224,7 @@ def test_a_failed_bound_gives_the_predicted_bits() -> None:
     for predict, case, row in (("sample", LARGE, 69), ("all", CASE, 3)):
         last[0] = row
         settings = Settings(predict=predict, predictor=lambda rule: StubExecutor())
-        found = attention_case.run(case, PATH, StubCard(), settings, Memo(), operations)
+        found = attention.judged(case, PATH, StubCard(), settings, Memo(), operations)
         by_name = {check.name: check.reason for check in found.checks}
         at = by_name["bound"].partition(" at ")[2]
         assert at.startswith(f"query {row} head 7 dim ")
@@ -272,7 +273,7 @@ def test_the_repeat_runs_under_the_other_schedule() -> None:
 
 
 def test_large_cases_on_lanes_are_repeated_on_sampled_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_case, "REPEAT_LIMIT", 0)
+    monkeypatch.setattr(attention, "REPEAT_LIMIT", 0)
     counting = Counting()
     found = run(LARGE, prompt_attention=kernel(counting))
     assert failed(found) == set()
@@ -283,9 +284,9 @@ def test_inputs_and_baseline_are_shared_by_tiers() -> None:
     memo, counting = Memo(), Counting()
     operations = healthy(decode_attention=kernel(counting))
     for tier in ("sm75", "sm80"):
-        attention_case.run(CASE, PATHS[f"prompt_attention/int8/{tier}"], LANES, Settings(), memo, operations)
+        attention.judged(CASE, PATHS[f"prompt_attention/int8/{tier}"], LANES, Settings(), memo, operations)
     assert counting.queries == [4]
-    attention_case.run(CASE, PATHS["prompt_attention/q4_0/sm75"], LANES, Settings(), memo, operations)
+    attention.judged(CASE, PATHS["prompt_attention/q4_0/sm75"], LANES, Settings(), memo, operations)
     assert counting.queries == [4, 4]
 
 
@@ -305,17 +306,17 @@ def test_times_are_asked_for_and_what_was_timed_is_compared() -> None:
     def timed(shift: float, order: int) -> Operation:
         return replace(
             kernel(order=order),
-            prepare=lambda executor, path, inputs: (lambda: None, Out(attention(inputs, order) + np.float32(shift))),
+            prepare=lambda executor, path, inputs: (lambda: None, Out(computed(inputs, order) + np.float32(shift))),
         )
 
     card = Clock()
     operations = {"prompt_attention": timed(0, 1), "decode_attention": timed(0, -1)}
-    found = attention_case.run(CASE, PATH, card, Settings(reps=3), Memo(), operations)
+    found = attention.judged(CASE, PATH, card, Settings(reps=3), Memo(), operations)
     assert failed(found) == set()
     assert found.figures["device_new"]["median"] == 2.0
     assert found.figures["device_ratio"] == 1.0
     operations["decode_attention"] = timed(1, -1)
-    found = attention_case.run(CASE, PATH, card, Settings(reps=3), Memo(), operations)
+    found = attention.judged(CASE, PATH, card, Settings(reps=3), Memo(), operations)
     assert failed(found) == {"timed old"}
 
 

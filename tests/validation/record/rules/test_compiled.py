@@ -6,8 +6,8 @@ from typing import Any
 
 from strata.executors.base import source_digests
 from strata.kernels.paths import PATHS
+from validation.operations.attention.record import Attention
 from validation.operations.kv_pack.case import Case
-from validation.record.recordable.attention import Attention
 from validation.record.rules.compiled import witness
 from validation.record.rules.subject import Subject
 

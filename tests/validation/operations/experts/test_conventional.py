@@ -7,7 +7,8 @@ import pytest
 
 from strata.executors import open_executor
 from strata.kernels.paths import PATHS
-from validation.mutants import conventional_checks, conventional_checks_experts
+from validation.mutants import conventional_checks
+from validation.operations.experts import conventional
 
 WANT = np.tile(np.linspace(-1, 1, 64), (8, 1))
 
@@ -23,7 +24,7 @@ WANT = np.tile(np.linspace(-1, 1, 64), (8, 1))
     ],
 )
 def test_the_limits(got: np.ndarray, passes: bool) -> None:
-    assert conventional_checks_experts.limits(got.astype(np.float32), WANT)["rows_passes"] is passes
+    assert conventional.limits(got.astype(np.float32), WANT)["rows_passes"] is passes
 
 
 def test_one_row_far_off_is_refused_by_the_worst_row() -> None:
@@ -31,7 +32,7 @@ def test_one_row_far_off_is_refused_by_the_worst_row() -> None:
     got = want.astype(np.float32)
     got[77, 0] += np.float32(0.04)
     assert np.sqrt(np.square(got - want).sum() / np.square(want).sum()) < 2e-3
-    assert not conventional_checks_experts.limits(got, want)["rows_passes"]
+    assert not conventional.limits(got, want)["rows_passes"]
 
 
 @pytest.mark.parametrize("name", ["router/fp32/simt", "combine/fp32/simt"])
@@ -46,6 +47,6 @@ def test_healthy_expert_kernels_pass_what_they_are_held_to(name: str) -> None:
     """Cut integer scales of IQ3_S exceed the limits on rows (docs/experts.md): that kernel is not held to them."""
     said = conventional_checks.run(PATHS[name], open_executor("lanes", flavor="checked"), 1)
     assert said["nmse_passes"]
-    assert ("rows_passes" in said) == (PATHS[name].operation in conventional_checks_experts.LIMITED)
+    assert ("rows_passes" in said) == (PATHS[name].operation in conventional.LIMITED)
     assert said.get("rows_passes", True)
     assert "allclose_passes" not in said

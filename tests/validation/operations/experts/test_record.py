@@ -15,21 +15,21 @@ from strata.kernels import expert_fused
 from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, forged, sign
 from tests.validation.stub import StubExecutor
+from validation.core.challenge import chosen
 from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
 from validation.operations.experts import far, stub_kernels
-from validation.operations.experts import run as expert_case
 from validation.operations.experts.arithmetic import MMQ
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build
 from validation.operations.experts.kernels import OPERATIONS, forced_shapes
+from validation.operations.experts.operation import judged
 from validation.operations.experts.plan import small
+from validation.operations.experts.record import FusedExperts
 from validation.operations.registry import of_kind
 from validation.record.canonical import encode, name_of
-from validation.record.challenge import chosen
 from validation.record.evidence import input_digest
-from validation.record.recordable.experts import FusedExperts
 from validation.record.verify import Outcome, examine
 
 FUSED = FusedExperts()
@@ -57,7 +57,7 @@ def test_the_checks_are_the_runner_s(case: ExpertCase) -> None:
             stub_kernels.kernel(arithmetic=MMQ), refuses_strays=OPERATIONS["expert_mmq"].refuses_strays
         ),
     }
-    found = expert_case.run(case, PATH, StubExecutor(), Settings(), Memo(), operations)
+    found = judged(case, PATH, StubExecutor(), Settings(), Memo(), operations)
     names = {check.name for check in found.checks}
     asked = FUSED.checks(PATH, case, card=False)
     # What the runner adds to a case's own checks on lanes.
@@ -97,7 +97,7 @@ def build_ids(case: ExpertCase) -> np.ndarray:
     return build(case, PATH.mode).ids.reshape(-1)
 
 
-@pytest.mark.parametrize("name", [name for name in PATHS if name.startswith("expert_fused/iq2_xs/iq4_nl/")])
+@pytest.mark.parametrize("name", [name for name in PATHS if name.startswith("expert_fused/iq3_xxs/iq4_nl/")])
 def test_launches_are_those_of_a_run(name: str) -> None:
     """On lanes, and where there are so many multiprocessors that the work decides the grid."""
     path, executor = PATHS[name], LanesExecutor(rule="sm_90")

@@ -11,8 +11,8 @@ from strata.executors.base import Kernel
 from strata.kernels import expert_fused
 from strata.kernels.experts import Experts, Geometry, PlacedExperts, formats_of, layout
 from strata.kernels.paths import Path
+from validation.core.recordable import Launch
 from validation.operations.experts.case import ExpertCase
-from validation.record.recordable.recordable import Launch
 
 
 class Rehearsal:

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from validation.record import challenge
-from validation.record.challenge import LARGE, LARGE_ROWS, ROWS
+from validation.core import challenge
+from validation.core.challenge import LARGE, LARGE_ROWS, ROWS
 
 SEED = st.binary(min_size=32, max_size=32).map(bytes.hex)
 

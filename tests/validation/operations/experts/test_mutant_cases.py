@@ -5,8 +5,8 @@ from __future__ import annotations
 from strata.kernels.experts import MAX_EXPERTS
 from strata.kernels.paths import PATHS
 from validation.core.verdict import Verdict
-from validation.mutants import expert_cases, quick
-from validation.operations.experts import inputs
+from validation.mutants import quick
+from validation.operations.experts import inputs, mutant_cases
 from validation.operations.experts import preconditions as promises
 from validation.operations.experts.recipes import RECIPES
 from validation.operations.experts.sampling import REFERENCED, work
@@ -15,7 +15,7 @@ MODE = "iq2_s/q2_0"
 
 
 def test_every_recipe_comes_up_and_keeps_its_promise() -> None:
-    made = expert_cases.cases(1)
+    made = mutant_cases.cases(1)
     assert [case.recipe for case in made[:-1]] == list(RECIPES)
     for case in made:
         check = promises.kept(case, inputs.build(case, MODE))
@@ -23,17 +23,17 @@ def test_every_recipe_comes_up_and_keeps_its_promise() -> None:
 
 
 def test_every_bit_of_every_case_is_looked_at() -> None:
-    assert all(work(case, case.pairs) <= REFERENCED for case in expert_cases.cases(1))
+    assert all(work(case, case.pairs) <= REFERENCED for case in mutant_cases.cases(1))
 
 
 def test_one_case_has_more_experts_than_lanes_and_more_pairs_than_threads() -> None:
     """A block of the grouping has a thread for each expert there may be."""
-    assert any(case.experts > 32 and case.pairs > MAX_EXPERTS for case in expert_cases.cases(1))
+    assert any(case.experts > 32 and case.pairs > MAX_EXPERTS for case in mutant_cases.cases(1))
 
 
 def test_one_case_has_more_groups_in_k_than_a_warp_has_lanes() -> None:
     """A warp of the decode kernel takes a group of 32 a lane, and goes round again."""
-    assert any(case.n > 32 * 32 for case in expert_cases.cases(1))
+    assert any(case.n > 32 * 32 for case in mutant_cases.cases(1))
 
 
 def test_the_path_runs_alone_and_likely_killers_go_first() -> None:

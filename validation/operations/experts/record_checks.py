@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from strata.kernels.paths import Path
+from validation.core.recordable import Checks
 from validation.operations.experts import activations, far
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.checks import as_published, ordinary
 from validation.operations.experts.kernels import forced_shapes
 from validation.operations.experts.recipes import Routing, Values, find
-from validation.operations.experts.run import CUT_ON_LANES, shape_name
+from validation.operations.experts.repeats import CUT_ON_LANES, shape_name
 from validation.operations.experts.sampling import work
-from validation.record.recordable.recordable import Checks
 
 #: Checks that compare with a bound.
 BOUNDED = ("gate", "up", "down", "bound", "baseline bound")

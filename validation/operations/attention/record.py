@@ -10,23 +10,9 @@ import numpy as np
 from strata.executors.base import Kernel
 from strata.kernels.paths import Path
 from strata.kernels.pool import HEAD_DIM
-from validation.core.verdict import Verdict, within
-from validation.numerics.interval import certificate, certified
-from validation.numerics.tensorcore_rules import readings
-from validation.operations.attention import far
-from validation.operations.attention import metamorphic as laws
-from validation.operations.attention.bound import kernel_bound, reference_bound
-from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
-from validation.operations.attention.certificate import NotFiniteError, enclose
-from validation.operations.attention.kernels import ATTENTION
-from validation.operations.attention.pools import Inputs, build
-from validation.operations.attention.reference import Reference, attend
-from validation.operations.attention.sampling import rows_of, sampled
-from validation.operations.kv_pack.case import Case
-from validation.operations.kv_pack.recipes import find
-from validation.record.canonical import float_of, short
-from validation.record.challenge import chosen
-from validation.record.recordable.recordable import (
+from validation.core.challenge import chosen
+from validation.core.float_bits import float_of
+from validation.core.recordable import (
     Asked,
     CannotCheckError,
     Checks,
@@ -38,7 +24,22 @@ from validation.record.recordable.recordable import (
     Row,
     Shown,
 )
-from validation.record.recordable.share import above
+from validation.core.told_slack import above
+from validation.core.untrusted import short
+from validation.core.verdict import Verdict, within
+from validation.numerics.interval import certificate, certified
+from validation.numerics.tensorcore_rules import readings
+from validation.operations.attention import far
+from validation.operations.attention import metamorphic as laws
+from validation.operations.attention.bound import Limits, limits
+from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
+from validation.operations.attention.certificate import NotFiniteError, enclose
+from validation.operations.attention.kernels import ATTENTION
+from validation.operations.attention.pools import Inputs, build
+from validation.operations.attention.reference import Reference, attend
+from validation.operations.attention.sampling import rows_of, sampled
+from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.recipes import find
 
 #: Checks that compare with a bound: they pass as WITHIN_BOUND, and the share of the bound is their slack.
 BOUNDED = ("bound", "agreement", "gate 1", "gate 2", "baseline bound", "certificate", "certified")
@@ -155,22 +156,21 @@ class Attention:
         reference: Reference = shown.memo.get(
             "reference", key, lambda: attend(inputs.q, inputs.pool, inputs.ids, inputs.steps, queries)
         )
-        own: np.ndarray = shown.memo.get("own", key, lambda: reference_bound(inputs, reference))
-        limit = kernel_bound(path, inputs, reference, own, shown.subject.executor)
+        limit = limits(path, inputs, reference, shown.subject.executor, shown.memo, key, based=False)
         measured = set(sampled(inputs.widths).tolist())
         told = float_of(shown.item["slack"]["bound"])
         for row, (query, head) in zip(shown.rows, places, strict=True):
             got, at = _got(row), (int(np.searchsorted(queries, query)), head)
-            check = within("row", got, reference.out[at], limit[at] + own[at], axes=("dim",))
+            check = within("row", got, reference.out[at], limit.path[at], axes=("dim",))
             if check.verdict is Verdict.VOID:
                 raise CannotCheckError(f"{path.name} {case.brief()}: the verifier's own bound is void: {check.reason}")
             shown.bounded += 1
             if not check.verdict.passes:
                 yield "numbers", f"row {row.row} ({self.place(case, row.row)}): {check.reason}"
-            elif query in measured and above(got, reference.out[at], limit[at] + own[at], own[at], told):
+            elif query in measured and above(got, reference.out[at], limit.path[at], limit.own[at], told):
                 share = check.figures["slack"]
                 yield "slack", f"row {row.row} uses {share:.6g} of its bound, the record says {told:.6g} at most"
-        yield from _true_value(shown, reference, own, limit)
+        yield from _true_value(shown, reference, limit)
 
     def readings(self, subject: Examined) -> list[str]:
         return [name for name, _ in subject.arithmetic]
@@ -204,7 +204,7 @@ def _got(row: Row) -> np.ndarray:
     return row.got
 
 
-def _true_value(shown: Shown, reference: Reference, own: np.ndarray, limit: np.ndarray) -> Iterator[Reason]:
+def _true_value(shown: Shown, reference: Reference, limit: Limits) -> Iterator[Reason]:
     """The first row's worst element and one more, whose true value is enclosed by exact arithmetic."""
     if not shown.rows:
         return
@@ -220,11 +220,11 @@ def _true_value(shown: Shown, reference: Reference, own: np.ndarray, limit: np.n
     except NotFiniteError as reason:
         raise CannotCheckError(f"{said}: {reason}") from reason
     shown.enclosed += len(enclosures)
-    check = certificate(reference.out, own, enclosures)
+    check = certificate(reference.out, limit.own, enclosures)
     if not check.verdict.passes:
         raise CannotCheckError(f"{said}: {check.reason}")
     got = reference.out.astype(np.float32)
     got[at, head] = row_got
-    check = certified("numbers", got, limit, enclosures)
+    check = certified("numbers", got, limit.kernel, enclosures)
     if not check.verdict.passes:
         yield "numbers", f"row {row.row}: {check.reason}"

@@ -17,18 +17,8 @@ from strata.executors.base import Kernel
 from strata.formats import device_table
 from strata.kernels.paths import Path
 from validation.core.arrays import frozen
-from validation.core.verdict import Verdict, within
-from validation.numerics.fma import plain
-from validation.operations.experts import expected, routing
-from validation.operations.experts.arithmetic import FUSED
-from validation.operations.experts.case import ExpertCase
-from validation.operations.experts.inputs import Inputs, build
-from validation.operations.experts.recipes import find
-from validation.operations.experts.sampling import PREDICTED, work
-from validation.record.challenge import chosen, one_of
-from validation.record.recordable import expert_checks
-from validation.record.recordable.dry_run import of_fused
-from validation.record.recordable.recordable import (
+from validation.core.challenge import chosen, one_of
+from validation.core.recordable import (
     Asked,
     CannotCheckError,
     Checks,
@@ -39,6 +29,15 @@ from validation.record.recordable.recordable import (
     Reason,
     Shown,
 )
+from validation.core.verdict import Verdict, within
+from validation.numerics.fma import plain
+from validation.operations.experts import expected, record_checks, routing
+from validation.operations.experts.arithmetic import FUSED
+from validation.operations.experts.case import ExpertCase
+from validation.operations.experts.dry_run import of_fused
+from validation.operations.experts.inputs import Inputs, build
+from validation.operations.experts.recipes import find
+from validation.operations.experts.sampling import PREDICTED, work
 
 #: The one way in which bits are predicted.
 CONTRACT = "the integer contract"
@@ -110,7 +109,7 @@ class FusedExperts:
         return of_fused(path, case, multiprocessors)
 
     def checks(self, path: Path, case: ExpertCase, card: bool) -> Checks:
-        return expert_checks.asked(path, case, named(case), card)
+        return record_checks.asked(path, case, named(case), card)
 
     def claim(self, checks: Sequence[Mapping[str, Any]]) -> Claim | None:
         """All pairs that name an expert, or a part of them in large cases."""

@@ -9,8 +9,8 @@ from tests.validation.stub import StubExecutor, healthy
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
 from validation.operations.attention.operation import under_test
+from validation.operations.attention.record import BOUNDED, asked
 from validation.operations.kv_pack.case import Case
-from validation.record.recordable.attention import BOUNDED, asked
 from validation.run.runner import run_case
 
 SMALL = Case("signed_decades", 1, 40, 2, n_head_kv=1, group=4)

@@ -1,20 +1,15 @@
 """The cases that judge mutants of expert kernels: every recipe at the smallest sizes that show it, one path at a time.
 
-The quick profile asks each case of the baseline as well, and some recipes of two pairs of formats alone. A mutant needs
-neither: its own kernels are what changed, whatever their formats.
+The quick profile asks some recipes of two pairs of formats alone. A mutant needs that not: its own kernels are what
+changed, whatever their formats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
-from strata.kernels.paths import Path
 from validation.operations.experts import plan
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.recipes import RECIPES, Routing, Values
 from validation.operations.experts.routing import edge_tokens
-from validation.run.runner import Job
 
 #: Hidden size and features: two blocks of 256 values in K of gate and up, three records of 64 in K of down, and a last
 #: tile of weights that is not full in any work shape.
@@ -37,14 +32,3 @@ def cases(seed: int) -> list[ExpertCase]:
         else:
             made.append(ExpertCase(name, seed, _TOKENS, _EXPERTS, _TOP, _N, _FF))
     return [*made, ExpertCase("experts_decades", seed, *_WIDE)]
-
-
-def jobs(paths: Sequence[Path], seed: int, lanes: bool = True) -> list[Job]:
-    """Every case on every path, without the path's baseline, in the checked build and every second one under a permuted
-    schedule."""
-    planned = list(enumerate(cases(seed)))
-    return [
-        Job(case, replace(path, baseline=None), "checked", index if lanes and index % 2 else None)
-        for path in paths
-        for index, case in planned
-    ]

@@ -13,22 +13,18 @@ from typing import Any
 import numpy as np
 
 from strata.executors.base import Executor
-from strata.kernels import combine, router
 from strata.kernels.paths import Path
-from validation.core.random_streams import Stream
-from validation.operations.combine import reference as combine_reference
+from validation.core.conventional import Conventional, judge, stream_of, uniform
 from validation.operations.experts import expected, inputs
 from validation.operations.experts.arithmetic import FUSED
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.checks import relative
 from validation.operations.experts.kernels import OPERATIONS
 from validation.operations.experts.published import RMS_TO_ROUNDED, WORST_ROW_TO_ROUNDED
-from validation.operations.router import reference as router_reference
 
 TOKENS, EXPERTS, TOP, N, FF = 16, 4, 2, 512, 192
 #: What the published test holds to its limits. Integer scales that are cut, as of the decode kernel, exceed them.
 LIMITED = ("expert_fused", "expert_mmq")
-LOGITS, RANKS, COLUMNS = 64, 8, 256
 
 
 def rows(path: Path, executor: Executor, x: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -49,21 +45,13 @@ def limits(got: np.ndarray, want: np.ndarray) -> dict[str, Any]:
     return {"rows_passes": bool(fine)}
 
 
-def weights(executor: Executor, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of the router at their experts, [TOKENS, LOGITS], zeros elsewhere, and what they must come to."""
-    due = router_reference.route(logits, RANKS)
-    got = router.run(executor, logits, RANKS)
-    sides = []
-    for ids, values in ((np.clip(got.ids, 0, LOGITS - 1), got.weights), (due.ids, due.weights)):
-        wide = np.zeros(logits.shape)
-        np.put_along_axis(wide, ids.astype(np.int64), values.astype(np.float64), axis=1)
-        sides.append(wide)
-    return sides[0], sides[1]
+def _run(path: Path, executor: Executor, seed: int) -> dict[str, Any]:
+    x = uniform(stream_of(seed).child("x"), (TOKENS, N))
+    got, want = rows(path, executor, x, seed)
+    said = {name: value for name, value in judge(got, want).items() if name != "allclose_passes"}
+    return said | (limits(got, want) if path.operation in LIMITED else {})
 
 
-def sums(executor: Executor, stream: Stream, uniform: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Combined rows of uniform data, with a shared expert, and what they must come to."""
-    x = uniform(stream.child("rows"), (TOKENS, RANKS, COLUMNS))
-    w = np.abs(uniform(stream.child("weights"), (TOKENS, RANKS))) / np.float32(RANKS)
-    shared, gate = uniform(stream.child("shared"), (TOKENS, COLUMNS)), uniform(stream.child("gate"), (TOKENS,))
-    return combine.run(executor, x, w, shared, gate).out, combine_reference.combine(x, w, shared, gate)
+def of(operation: str) -> Conventional:
+    """What they ask of one of the operations on experts."""
+    return Conventional(_run, ("rows_passes",) if operation in LIMITED else (), "checked")
