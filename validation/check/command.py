@@ -43,14 +43,13 @@ from validation.run.executor_options import refuse_idle
 from validation.run.executors import Stations
 from validation.run.prebuild import Prebuild
 from validation.run.progress import Reporter
-from validation.run.run_file import RunFile
+from validation.run.run_file import CHECK_SCHEMA, RunFile
 from validation.run.runner import Job, run_jobs
 
 PASSED, FAILED = 0, 1
 #: Mutants to try, and how many the source has.
 _Faults = tuple[list[SourceMutant], int]
 DEFAULT_PROFILE = "quick"
-SCHEMA = "strata-check-run/1"
 #: The largest seed of a schedule: lanes take twice it, in 64 bits.
 _MOST_SCHEDULE = (1 << 62) - 1
 _MOST_MUTANTS = 100_000
@@ -146,7 +145,7 @@ class Run:
         kernel = self.loaded.kernel
         self.file.write(
             {
-                "schema": SCHEMA,
+                "schema": CHECK_SCHEMA,
                 "status": status,
                 "passed": self.verdict.passes,
                 "verdict": self.verdict.value,

@@ -320,9 +320,39 @@ def _mutants() -> Iterator[Mutant]:
     )
 
 
+def _page() -> Iterator[Mutant]:
+    """The page about a run."""
+    for name, file, old, new, why in (
+        (
+            "page-nan-share",
+            "from_check",
+            "share if share != share or share > own else own",
+            "share if share > own else own",
+            "Of several outputs a share that is NaN is not shown.",
+        ),
+        (
+            "page-command-copied",
+            "commands",
+            '    if known is None or not text:\n        return ""\n',
+            "    if known is None or not text:\n        return told\n",
+            "The page offers the command that the author of a file wrote for a case of check.",
+        ),
+        (
+            "page-integers-unsaid",
+            "from_check",
+            '_BITS = ("bits", "prediction", "bound")',
+            '_BITS = ("bits", "prediction")',
+            "A page says nothing of integer outputs.",
+        ),
+    ):
+        tests = ("tests/validation/report/test_from_check.py",)
+        yield Mutant(f"own-{name}", f"validation/report/{file}.py", old, new, why, tests=tests)
+
+
 def mutants() -> Iterator[Mutant]:
     """All of them."""
     yield from _questions()
     yield from _numbers()
     yield from _data()
     yield from _mutants()
+    yield from _page()
