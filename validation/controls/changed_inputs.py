@@ -29,16 +29,16 @@ from validation.operations.attention import stub_kernels
 from validation.operations.attention.kernels import Operation, Outcome
 from validation.operations.attention.operation import judged as judged_attention
 from validation.operations.attention.pools import Inputs
-from validation.operations.experts import run as expert_case
 from validation.operations.experts import stub_kernels as expert_stand_in
 from validation.operations.experts.arithmetic import DECODE, FUSED, MMQ
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import Inputs as Routed
+from validation.operations.experts.operation import judged as experts_judged
 from validation.operations.experts.under_test import Outcome as Rows
 from validation.operations.experts.under_test import Shape
-from validation.operations.kv_pack import run as pack_case
 from validation.operations.kv_pack.case import Case
-from validation.operations.kv_pack.run import Packing
+from validation.operations.kv_pack.operation import judged as judged_packing
+from validation.operations.kv_pack.packing import Packing
 from validation.run import runner
 
 LANES = StubExecutor()
@@ -151,7 +151,7 @@ def _pack(operation: str, path: Path, meddler: Meddler) -> Findings:
         return call
 
     own = Packing(around_k(healthy.pack, 1), around_k(healthy.append, 1), healthy.hadamard)
-    return pack_case.run(_PACKED, path, LANES, Settings(), own)
+    return judged_packing(_PACKED, path, LANES, packing=own)
 
 
 def _expert(operation: str, path: Path, meddler: Meddler) -> Findings:
@@ -165,7 +165,7 @@ def _expert(operation: str, path: Path, meddler: Meddler) -> Findings:
         return made
 
     own = {operation: replace(plain, run=run)}
-    return expert_case.run(_ROUTED, replace(path, baseline=None), LANES, Settings(), Memo(), own)
+    return experts_judged(_ROUTED, replace(path, baseline=None), LANES, Settings(), Memo(), own)
 
 
 def _meddled(run: Callable[..., Any], meddler: Meddler) -> Callable[..., Any]:

@@ -42,11 +42,11 @@ from validation.core.control import Control
 from validation.core.findings import Findings
 from validation.core.memo import Memo
 from validation.core.settings import Settings
-from validation.operations.experts import run as expert_case
 from validation.operations.experts import stub_kernels
 from validation.operations.experts.arithmetic import FUSED, MMQ, Arithmetic
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import Inputs, build
+from validation.operations.experts.operation import judged
 from validation.operations.experts.under_test import ExpertOperation, Outcome, Shape
 from validation.run import runner
 
@@ -96,10 +96,10 @@ def _kernel(wrong: Wrong | None = None, arithmetic: Arithmetic = FUSED) -> Exper
 def _run(case: ExpertCase, wrong: Wrong | None, base: Wrong | None = None, memo: Memo | None = None) -> Findings:
     # Inputs, bits and models are kept from control to control; what a kernel gave is not.
     held = memo or _memo
-    for kind in ("expert old", "expert tiers"):
+    for kind in ("old", "expert tiers"):
         held.forget(kind)
     operations = {"expert_fused": _kernel(wrong), "expert_mmq": replace(_kernel(base, MMQ), refuses_strays=False)}
-    return expert_case.run(case, PATH, LANES, Settings(), held, operations)
+    return judged(case, PATH, LANES, Settings(), held, operations)
 
 
 def said(found: Findings, check: str) -> str:
@@ -188,8 +188,8 @@ def _tiers() -> str:
     """The other tier ran the case just before, and one bit of it was another."""
     memo = Memo()
     turing = PATHS[PATH.name.replace("sm80", "sm75")]
-    expert_case.run(CASE, turing, LANES, Settings(), memo, {"expert_fused": _kernel(edited(flip_last_bit))})
-    found = expert_case.run(CASE, PATH, LANES, Settings(), memo, {"expert_fused": _kernel()})
+    judged(CASE, turing, LANES, Settings(), memo, {"expert_fused": _kernel(edited(flip_last_bit))})
+    found = judged(CASE, PATH, LANES, Settings(), memo, {"expert_fused": _kernel()})
     return said(found, "as sm75")
 
 
@@ -198,7 +198,7 @@ def _soft() -> str:
     memo, data = Memo(), build(CASE, PATH.mode)
     data.blobs[:] = data.blobs[:1]
     memo.get("expert inputs", (CASE, PATH.mode), lambda: data)
-    return said(expert_case.run(CASE, PATH, LANES, Settings(), memo, {"expert_fused": _kernel()}), "data")
+    return said(judged(CASE, PATH, LANES, Settings(), memo, {"expert_fused": _kernel()}), "data")
 
 
 def positive() -> Iterator[Control]:

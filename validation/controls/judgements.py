@@ -20,7 +20,7 @@ from validation.core.stub_executor import BLOCK, DIGEST, ENTRY, StubCard, StubEx
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import gates as judge
 from validation.operations.attention.reference import Reference
-from validation.operations.kv_pack import run as pack_case
+from validation.operations.kv_pack import pools as pack_pools
 from validation.run import runner
 
 #: Worst first, written here once more: a verdict that is put before another wins over it.
@@ -296,7 +296,7 @@ def pools() -> Iterator[Control]:
         return Pool("k8v4", 4, 2, own["k"], own["v"], own["k_scale"], own["v_scale"], table)  # type: ignore[arg-type]
 
     def ask(one: Pool, two: Pool) -> str:
-        return pack_case.same_pool("control", one, two).verdict.value
+        return pack_pools.same_pool("control", one, two).verdict.value
 
     yield Control("same_pool/equal", lambda: ask(pool(), pool()), "EXACT")
     yield Control("same_pool/plane missing", lambda: ask(pool(k_scale=None), pool()), "EXCEEDS")

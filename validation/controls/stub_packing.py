@@ -10,7 +10,7 @@ from strata.kernels.kv_pack import Packed
 from strata.kernels.pool import MODE_FORMATS, Pool
 from validation.core.stub_executor import witness
 from validation.operations.kv_pack import planes, reference
-from validation.operations.kv_pack.run import ROTATED, Packing
+from validation.operations.kv_pack.packing import ROTATED, Packing
 
 
 def append(executor: Executor, pool: Pool, k: np.ndarray, v: np.ndarray, cells: object) -> Packed:

@@ -31,8 +31,8 @@ from validation.operations.attention.kernels import ATTENTION
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.kernels import OPERATIONS
-from validation.operations.kv_pack import run as pack_case
 from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.packing import Packing
 
 
 class Ledger(StubExecutor):
@@ -74,7 +74,7 @@ def _attention(executor: Executor, path: Path) -> None:
 def _pack(executor: Executor, path: Path) -> None:
     rows = np.ones((3, 1, HEAD_DIM), np.float32)
     pool = kv_pack.empty_pool(path.mode, 1, 4, 1, np.zeros(1, np.int32))
-    kernels = pack_case.Packing()
+    kernels = Packing()
     kernels.append(executor, pool, rows, rows, np.array([0, 2, 1]))
     kernels.hadamard(executor, rows)
 

@@ -1,7 +1,8 @@
 """What a candidate is handed: copies of what an expectation is made from, compared byte for byte after its run.
 
-The seams through which kernels are called (`operations.Operation`, `experts.under_test.ExpertOperation`,
-`pack_case.Packing`, `around_case.Around`) put every run through `handed`, so that no caller can leave it out:
+What calls kernels puts every run through `handed`, so that no caller can leave it out: `row_hooks.RowHooks`, and
+those that stand for kernels themselves (`attention.kernels.Operation`, `experts.under_test.ExpertOperation`,
+`kv_pack.packing.Packing`):
 
 - arrays among the arguments are copies. One that is no longer equal to its original after the run is an error;
 - the executor keeps what each buffer that is no output was made from, and what its memory holds after the run is

@@ -27,11 +27,14 @@ class Output:
         Of its elements.
     whole
         Whether a run writes all of it: of a pool that is filled in part, no element need be written.
+    everywhere
+        Whether every path has it: scales are of some formats alone.
     """
 
     axes: tuple[str, ...]
     dtype: Any = np.float32
     whole: bool = True
+    everywhere: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +96,13 @@ class Expected:
         Arrays of the dtypes and shapes of the outcome's.
     counts
         By the names of the outcome's.
+    own
+        What the operation's own checks look at besides.
     """
 
     outputs: Arrays
     counts: Mapping[str, int] = field(default_factory=dict)
+    own: Any = None
 
 
 @dataclass(frozen=True, eq=False)

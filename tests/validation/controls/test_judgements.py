@@ -15,7 +15,7 @@ from validation.core.control import Control, answers
 from validation.core.verdict import Check, Verdict, combine, holds
 from validation.operations.attention import gates as judge
 from validation.operations.attention.bounds import prompt_attention as bounds
-from validation.operations.kv_pack import run as pack_case
+from validation.operations.kv_pack import pools as pack_pools
 from validation.run import runner
 
 GROUPS = [
@@ -125,5 +125,5 @@ def test_a_witness_that_is_believed_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_planes_that_are_skipped_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pack_case, "_PLANES", ("k", "v"))
+    monkeypatch.setattr(pack_pools, "_PLANES", ("k", "v"))
     assert "same_pool/last byte of k_scale" in wrong(judgements.pools)

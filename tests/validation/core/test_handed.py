@@ -23,7 +23,7 @@ from validation.core.watched import ByIdentity, Watched, watched
 from validation.operations.attention.kernels import Operation
 from validation.operations.combine.operation import Combine
 from validation.operations.experts.under_test import ExpertOperation
-from validation.operations.kv_pack.run import Packing
+from validation.operations.kv_pack.packing import Packing
 
 LANES = StubExecutor()
 #: What a test's own function is: it takes whatever the test hands it.

@@ -18,8 +18,7 @@ from validation.ledger import command as ledger_command
 from validation.ledger import floor, ledger
 from validation.ledger.floor import Floor, missing, standing, updated
 from validation.ledger.ledger import Ledger
-from validation.operations.attention import metamorphic as laws
-from validation.operations.attention import plan
+from validation.operations.attention import metamorphic, plan
 from validation.operations.kv_pack import plan as pack_plan
 from validation.operations.router import plan as router_plan
 from validation.run import plan as profiles
@@ -89,13 +88,13 @@ def test_a_recipe_taken_out_of_quick_is_missed_by_name() -> None:
         assert "floor --update --reason TEXT" in said
 
 
-def _but_the_last(names: Mapping[str, laws.Law]) -> dict[str, laws.Law]:
+def _but_the_last(names: Mapping[str, metamorphic.Relation]) -> dict[str, metamorphic.Relation]:
     return dict(list(names.items())[:-1])
 
 
 #: What vanishes, and the sections that say so.
 VANISHED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], set[str]]] = {
-    "a law": (lambda patch: patch.setattr(laws, "LAWS", _but_the_last(laws.LAWS)), {"laws"}),
+    "a law": (lambda patch: patch.setattr(metamorphic, "RELATIONS", _but_the_last(metamorphic.RELATIONS)), {"laws"}),
     "sizes that a record must hold": (
         lambda patch: patch.setattr(plan, "REQUIRED", plan.REQUIRED[:1]),
         {"plan of records"},

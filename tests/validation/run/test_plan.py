@@ -68,7 +68,7 @@ def test_quick_runs_checked_and_fast_builds_and_both_schedules() -> None:
 
 @pytest.mark.parametrize("name", profiles.PROFILES)
 def test_the_laws_are_planned_once_a_path_small_and_checked(name: str) -> None:
-    jobs = [job for job in profiles.plan(ATTENTION, listed(name), lanes=True) if find(job.case.recipe).laws]
+    jobs = [job for job in profiles.plan(ATTENTION, listed(name), lanes=True) if find(job.case.recipe).relations]
     assert [job.path for job in jobs] == sorted(ATTENTION, key=lambda path: path.mode)
     for job in jobs:
         assert job.flavor == "checked"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,6 +71,12 @@ def test_a_pattern_chooses_the_paths() -> None:
     assert {path.operation for path in paths} == {"expert_fused"}
     jobs = [soak_plan.job(1, index, paths) for index in range(2 * len(paths))]
     assert [job.path for job in jobs] == [*paths, *paths]
+
+
+def test_each_path_comes_as_often_as_its_operation_says() -> None:
+    turns = Counter(soak_plan.CYCLE)
+    assert turns == {path: registry.of(path).soak_turns for path in PATHS.values()}
+    assert {path.operation for path, often in turns.items() if often > 1} == {"prompt_attention"}
 
 
 def test_every_size_occurs() -> None:

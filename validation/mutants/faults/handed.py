@@ -91,7 +91,7 @@ def _harness() -> Iterator[Mutant]:
     for name, file, old in (
         ("attention", "operations/attention/kernels", bare),
         ("experts", "operations/experts/under_test", bare),
-        ("packing", "operations/kv_pack/run", named),
+        ("packing", "operations/kv_pack/packing", named),
         ("rows", "core/row_hooks", "return handed(bound)(executor, path, inputs)"),
     ):
         new = {bare: "pass", named: "getattr(self, name)"}.get(old, "return bound(executor, path, inputs)")

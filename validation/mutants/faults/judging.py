@@ -387,7 +387,7 @@ def _case() -> Iterator[Mutant]:
     yield _fault(
         "written-not-asked",
         ROWS,
-        "            if one.whole\n",
+        "            if one.whole and name in outcome.outputs\n",
         "            if False\n",
         "Elements nobody wrote are answers.",
     )
@@ -456,15 +456,72 @@ def _case() -> Iterator[Mutant]:
     )
     yield _fault(
         "planes-skipped",
-        "validation/operations/kv_pack/run.py",
+        "validation/operations/kv_pack/pools.py",
         '_PLANES = ("k", "v", "k_scale", "v_scale")',
         '_PLANES = ("k", "v")',
         "Stored scales are not compared.",
     )
 
 
+def _order() -> Iterator[Mutant]:
+    """What the one order asks of any operation, beside what the controls see of those that there are."""
+    for name, file, old, new, why in (
+        (
+            "refused-inputs-run",
+            ORDER,
+            "        found.checks.append(refusal)\n        return found\n",
+            "        found.checks.append(refusal)\n",
+            "Inputs that a path must refuse are run and judged.",
+        ),
+        (
+            "timed-without-its-baseline",
+            ORDER,
+            "if trial.settings.reps and not refused:",
+            "if trial.settings.reps:",
+            "A path is timed alone where its baseline refuses the inputs.",
+        ),
+        (
+            "doubted-reference",
+            ORDER,
+            "    if not all(check.verdict.passes for check in doubts):\n",
+            "    if False:\n",
+            "A path is held against a reference that is wrong itself.",
+        ),
+        (
+            "furthest-rule",
+            ROWS,
+            "rule = min(rules, key=",
+            "rule = max(rules, key=",
+            "A failed prediction is said of the rule that fits least.",
+        ),
+        (
+            "part-of-a-buffer-timed",
+            ROWS,
+            "    if got.size != due.size:\n        return False\n",
+            "    due = due.reshape(-1)[: got.size]\n",
+            "What was timed may be a part of what was judged.",
+        ),
+        (
+            "first-run-on-originals",
+            "validation/core/row_hooks.py",
+            'for name in ("run", "first_run"):',
+            'for name in ("run",):',
+            "The run that is judged gets what its expectation is made from.",
+        ),
+        (
+            "second-output-not-predicted",
+            ROWS,
+            "one.verdict is Verdict.EXACT for one in checks[each])",
+            "one.verdict is Verdict.EXACT for one in checks[each][1:])",
+            "A rule fits when it predicts all outputs but the first.",
+        ),
+    ):
+        yield Mutant(f"judge-{name}", file, old, new, why, tests=("tests/validation/core/test_row_operation.py",))
+
+
 def mutants() -> Iterator[Mutant]:
     """Every mutant of what judges a case."""
+    yield from _order()
     yield from _gates()
     yield from _battery()
     yield from _witness()

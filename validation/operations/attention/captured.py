@@ -24,10 +24,10 @@ from validation.operations.attention.pools import Inputs, select
 from validation.operations.kv_pack import planes
 from validation.operations.kv_pack import reference as kv_pack
 from validation.operations.kv_pack.case import MOST_CELLS, MOST_KV_HEADS, Case
+from validation.operations.kv_pack.packing import ROTATED, pack
 from validation.operations.kv_pack.pages import page_table, place
 from validation.operations.kv_pack.planes import Cells
 from validation.operations.kv_pack.recipes import find
-from validation.operations.kv_pack.run import ROTATED, pack
 
 PACKERS = ("kernel", "reference", "gguf")
 

@@ -1,11 +1,11 @@
-"""Laws: exact changes of a case's inputs after which the output bits are known from those before.
+"""Metamorphic relations: exact changes of a case's inputs after which the output bits are known from those before.
 
-Neither a reference nor a bound takes part, so a law sees what both could share with the kernel, and
-what a bound is too wide for. Each law says why it holds, from the arithmetic of the kernels
+Neither a reference nor a bound takes part, so a relation sees what both could share with the kernel, and
+what a bound is too wide for. Each relation says why it holds, from the arithmetic of the kernels
 (`prompt_attention.cu`, `decode_attention.cu`) and the rules of tensor cores (docs/arithmetic.md), and when:
-a law that the data of a case do not allow makes the case VOID.
+a relation that the data of a case do not allow makes the case VOID.
 
-Facts that several laws use. Rounding to nearest and cutting towards zero commute with negation, and with
+Facts that several relations use. Rounding to nearest and cutting towards zero commute with negation, and with
 powers of two while every number stays normal. A tensor-core step takes its addends in any order, leaves
 products of zero out, and gives +0 for zero. Adding +-0 to a number that is not zero changes nothing,
 and the sign of a zero score changes no weight.
@@ -32,9 +32,9 @@ from validation.operations.attention.one_hot import one_hot
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import terms
 
-#: Powers of two that a law multiplies by, at most.
+#: Powers of two that a relation multiplies by, at most.
 LARGEST_POWER = 4
-#: log2 of the smallest weight over the largest that the law of V's powers allows. 2^-64 of a weight times 2^-14 of
+#: log2 of the smallest weight over the largest that the relation of V's powers allows. 2^-64 of a weight times 2^-14 of
 #: a value, cut 2^-24 below, times 2^-4 is 2^-106: no product or partial sum that has bits is subnormal.
 LARGEST_GAP = 64
 #: Threads of a row in the softmax of prompt_attention.cu; each takes CELLS / 8 neighbouring cells.
@@ -45,7 +45,7 @@ _Q_EXPONENTS = (-64, 64)
 
 @dataclass(frozen=True)
 class Ground:
-    """What laws start from. out: float32 [n_q, n_head, 256], the path's output on `inputs`; chunk: cells that
+    """What relations start from. out: float32 [n_q, n_head, 256], the path's output on `inputs`; chunk: cells that
     the path takes at once; step: cells that one tensor-core step adds, under every rule the executor may follow."""
 
     path: Path
@@ -57,7 +57,7 @@ class Ground:
 
 @dataclass(frozen=True)
 class Changed:
-    """Inputs after a law's change, and the bits then due. signed_zeros: whether the signs of zeros are too."""
+    """Inputs after a relation's change, and the bits then due. signed_zeros: whether the signs of zeros are too."""
 
     inputs: Inputs
     expected: np.ndarray
@@ -65,7 +65,7 @@ class Changed:
 
 
 #: A change, or why the data do not allow it.
-Law = Callable[[Ground], Changed | str]
+Relation = Callable[[Ground], Changed | str]
 
 
 def ground(path: Path, inputs: Inputs, out: np.ndarray, executor: Executor) -> Ground:
@@ -116,7 +116,7 @@ def order(on: Ground) -> Changed | str:
     lane t ^ m held, so the sum is the same; m = step / share - 1 keeps every share in its group. Only
     whole chunks exchange shares. The largest V scale of a chunk has no order either.
 
-    Not a law of decode attention: its numerator is a chain of fused multiply-adds in list order, and
+    Not a relation of decode attention: its numerator is a chain of fused multiply-adds in list order, and
     fma(a, b, rn(c d)) differs from fma(c, d, rn(a b)).
     """
     share = on.chunk // SOFT_THREADS
@@ -199,7 +199,10 @@ def value_powers(on: Ground) -> Changed | str:
 
 
 def zero_weights(on: Ground) -> Changed | str:
-    """Cells of weight zero appended, more than once: equal bits, on every path; `far_cells` says which and why."""
+    """Cells of weight zero appended, more than once: equal bits, on every path.
+
+    `zero_weight_cells` says which cells and why.
+    """
     made = zero_weight_cells.append(on.inputs, on.chunk, folded=on.path.operation == "prompt_attention")
     return made if isinstance(made, str) else Changed(made, on.out)
 
@@ -213,7 +216,7 @@ def locator(on: Ground) -> Changed | str:
     return made if isinstance(made, str) else Changed(*made, signed_zeros=False)
 
 
-LAWS: dict[str, Law] = {
+RELATIONS: dict[str, Relation] = {
     "pages": pages,
     "order": order,
     "key signs": key_signs,
@@ -226,21 +229,27 @@ LAWS: dict[str, Law] = {
 
 
 def of_path(path: Path) -> Sequence[str]:
-    """Names of the laws that hold on a path. Raises UnknownOperationError for a path that is not of attention."""
+    """Names of the relations that hold on a path. Raises UnknownOperationError for a path that is not of attention."""
     if path.operation not in ATTENTION:
         raise UnknownOperationError(path, "law", ATTENTION)
-    return [name for name in LAWS if name != "order" or path.operation == "prompt_attention"]
+    return [name for name in RELATIONS if name != "order" or path.operation == "prompt_attention"]
 
 
 def checks(on: Ground, run: Callable[[Inputs], np.ndarray]) -> list[Check]:
-    """One check a law: EXACT or EXCEEDS, and VOID where the data do not allow it. run: the path, inputs to output."""
+    """One check a relation: EXACT or EXCEEDS, and VOID where the data do not allow it.
+
+    Parameters
+    ----------
+    run
+        The path, inputs to output.
+    """
     return [_check(name, on, run) for name in of_path(on.path)]
 
 
 def _check(name: str, on: Ground, run: Callable[[Inputs], np.ndarray]) -> Check:
     if not np.isfinite(on.out).all() or not on.out.any():
         return Check(f"law {name}", Verdict.VOID, "does not apply: the output is zero throughout or not finite")
-    changed = LAWS[name](on)
+    changed = RELATIONS[name](on)
     if isinstance(changed, str):
         return Check(f"law {name}", Verdict.VOID, f"does not apply: {changed}")
     got, want = run(changed.inputs), changed.expected

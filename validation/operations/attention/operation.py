@@ -247,7 +247,7 @@ class Attention(RowOperation):
         return checks
 
     def relations(self, trial: Trial) -> list[Check]:
-        if not recipes.find(trial.case.recipe).laws:
+        if not recipes.find(trial.case.recipe).relations:
             return []
         path, executor = trial.path, trial.executor
         ground = metamorphic.ground(path, trial.inputs, trial.outcome.outputs["out"], executor)

@@ -24,7 +24,7 @@ PUBLISHED = ((32768, 2048), (1500, 1500), (2100, 256))
 _SMALL = (SMALL_CELLS, 3)
 _WIDE = (2301, 23)
 #: Past two chunks of each path, ragged: the law recipe runs a path nine times more and is planned at this size alone.
-LAWS = (143, 3)
+RELATED = (143, 3)
 #: Queries that the baseline takes as two batches, the second one not full.
 _BATCHES = BATCH + 3
 
@@ -48,7 +48,7 @@ def _attention_names() -> list[str]:
 
 
 def _law_cases(seed: int) -> list[Case]:
-    return [Case(r.name, seed, *LAWS, 4) for r in of_operation("prompt_attention") if r.laws]
+    return [Case(r.name, seed, *RELATED, 4) for r in of_operation("prompt_attention") if r.relations]
 
 
 def quick(seed: int) -> list[Planned]:

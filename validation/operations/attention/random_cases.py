@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.kernels.pool import GROUPS
-from validation.operations.attention.plan import LAWS
+from validation.operations.attention.plan import RELATED
 from validation.operations.kv_pack.case import TOP, Case
 from validation.operations.kv_pack.random_cases import pool
 from validation.operations.kv_pack.recipes import Widths, find
@@ -25,7 +25,7 @@ def case(name: str, words: Sequence[int], checked: bool) -> Case:
     queries = EDGE_QUERIES if recipe.widths is Widths.EDGES else 1 + words[4] % QUERIES
     group = CHECKED_GROUP if checked else GROUPS[words[5] % len(GROUPS)]
     top = 1 + words[7] % context if words[6] % 3 == 0 else TOP
-    if recipe.laws:  # each law applies at the sizes that the profiles plan, and a case where one does not is void
-        context, queries = LAWS
+    if recipe.relations:  # each law applies at the sizes that the profiles plan, and a case where one does not is void
+        context, queries = RELATED
         page, top = min(page, LAW_PAGES), TOP
     return Case(name, words[0], context, queries, page, heads, group, top)

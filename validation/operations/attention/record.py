@@ -29,8 +29,7 @@ from validation.core.untrusted import short
 from validation.core.verdict import Verdict, within
 from validation.numerics.interval import certificate, certified
 from validation.numerics.tensorcore_rules import readings
-from validation.operations.attention import far
-from validation.operations.attention import metamorphic as laws
+from validation.operations.attention import far, metamorphic
 from validation.operations.attention.bound import Limits, limits
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.operations.attention.certificate import NotFiniteError, enclose
@@ -194,8 +193,8 @@ def asked(path: Path, case: Case) -> set[str]:
     if path.baseline:
         names |= {"baseline guards", "baseline witness", "baseline bound"}
         names |= {"gate 1", "gate 2"} if case.queries >= PUBLISHED_QUERIES else {"agreement"}
-    if find(case.recipe).laws:
-        names |= {f"law {name}" for name in laws.of_path(path)}
+    if find(case.recipe).relations:
+        names |= {f"law {name}" for name in metamorphic.of_path(path)}
     return names
 
 

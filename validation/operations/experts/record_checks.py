@@ -11,7 +11,7 @@ from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.checks import as_published, ordinary
 from validation.operations.experts.kernels import forced_shapes
 from validation.operations.experts.recipes import Routing, Values, find
-from validation.operations.experts.run import CUT_ON_LANES, shape_name
+from validation.operations.experts.repeats import CUT_ON_LANES, shape_name
 from validation.operations.experts.sampling import work
 
 #: Checks that compare with a bound.

@@ -10,6 +10,7 @@ import numpy as np
 
 from strata.executors.base import Executor, Kernel, Witness
 from strata.kernels.paths import Path
+from validation.core import outcome
 from validation.core.handed import handed
 from validation.operations.experts.arithmetic import FUSED, Arithmetic
 from validation.operations.experts.case import ExpertCase
@@ -67,3 +68,10 @@ class ExpertOperation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "run", handed(self.run))
+
+    def outcome(
+        self, executor: Executor, path: Path, inputs: Inputs, shape: Shape | None = None, trace: bool = False
+    ) -> outcome.Outcome:
+        """A run as the one procedure looks at it. Raises StrataError when it cannot run."""
+        got = self.run(executor, path, inputs, shape, trace)
+        return outcome.Outcome({"out": got.out}, got.witnesses, got.guards_ok, own=got)

@@ -16,11 +16,11 @@ from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, Pool
 from validation.core.conventional import Conventional, judge, stream_of, uniform
 from validation.core.random_streams import Stream
 from validation.operations.kv_pack import planes
+from validation.operations.kv_pack.packing import ROTATED
 from validation.operations.kv_pack.pages import page_table, place
 from validation.operations.kv_pack.pool_values import values
 from validation.operations.kv_pack.recipes import Pages
 from validation.operations.kv_pack.reference import hadamard32
-from validation.operations.kv_pack.run import ROTATED
 
 CELLS, PAGE, KV_HEADS = 256, 16, 2
 

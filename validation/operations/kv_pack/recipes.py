@@ -93,7 +93,7 @@ class Widths(Enum):
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way of making data. operation: what it is for; laws: whether every law of `laws.py` must hold on it;
+    """One way of making data. operation: what it is for; relations: whether every metamorphic relation must hold on it;
     edition: of the plans, from which on it is planned. One of a later edition stands behind all earlier ones;
     far: whether lanes are asked the checks of `validation.run.far` besides."""
 
@@ -105,14 +105,14 @@ class Recipe:
     pages: Pages = Pages.SHUFFLED
     widths: Widths = Widths.CAUSAL
     operation: str = "prompt_attention"
-    laws: bool = False
+    relations: bool = False
     edition: int = 1
     far: bool = False
 
     @property
     def any_size(self) -> bool:
         """Whether every profile has it at its own sizes."""
-        return not (self.laws or self.far or self.widths is Widths.BEYOND or self.name == "captured")
+        return not (self.relations or self.far or self.widths is Widths.BEYOND or self.name == "captured")
 
 
 _ATTENTION = (
@@ -243,7 +243,7 @@ _ATTENTION = (
         v=Plane(low=-4, high=1),
         q=Query(exponent=0, aim=Aim.CLIMB),
         pages=Pages.PATCHY,
-        laws=True,
+        relations=True,
     ),
     Recipe(
         "captured",

@@ -13,8 +13,7 @@ from strata.kernels.paths import PATHS, select
 from strata.kernels.pool import MODES
 from tests.validation.stub import Lawful, StubCard, StubExecutor
 from validation.core.verdict import Check, Verdict
-from validation.operations.attention import fp16_fields, zero_weight_cells
-from validation.operations.attention import metamorphic as laws
+from validation.operations.attention import fp16_fields, metamorphic, zero_weight_cells
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.plan import quick
 from validation.operations.attention.pools import Inputs, build
@@ -29,25 +28,25 @@ EDGE = np.float32(2.0**-12)
 def judged(compute: Callable[[Inputs], np.ndarray], mode: str, inputs: Inputs | None = None) -> dict[str, Check]:
     """The law checks of a stand-in, by name."""
     inputs = inputs or build(SMALL, mode)
-    on = laws.ground(PATHS[f"prompt_attention/{mode}/sm80"], inputs, compute(inputs), STUB)
-    return {check.name.removeprefix("law "): check for check in laws.checks(on, compute)}
+    on = metamorphic.ground(PATHS[f"prompt_attention/{mode}/sm80"], inputs, compute(inputs), STUB)
+    return {check.name.removeprefix("law "): check for check in metamorphic.checks(on, compute)}
 
 
-def of_kernel(path: str, rule: str, case: Case = PLANNED) -> tuple[laws.Ground, Callable[[Inputs], np.ndarray]]:
+def of_kernel(path: str, rule: str, case: Case = PLANNED) -> tuple[metamorphic.Ground, Callable[[Inputs], np.ndarray]]:
     executor, where = LanesExecutor(rule=rule), PATHS[path]
     inputs = build(case, where.mode)
 
     def run(changed: Inputs) -> np.ndarray:
         return ATTENTION[where.operation].run(executor, where, changed).out
 
-    return laws.ground(where, inputs, run(inputs), executor), run
+    return metamorphic.ground(where, inputs, run(inputs), executor), run
 
 
 @pytest.mark.parametrize("path", [path.name for path in select("*_attention/*")])
 def test_the_kernels_keep_every_law(path: str) -> None:
     on, run = of_kernel(path, "sm_75_block4" if path.endswith("sm75") else "sm_90")
-    found = laws.checks(on, run)
-    assert [check.name for check in found] == [f"law {name}" for name in laws.of_path(on.path)]
+    found = metamorphic.checks(on, run)
+    assert [check.name for check in found] == [f"law {name}" for name in metamorphic.of_path(on.path)]
     assert {check.verdict for check in found} == {Verdict.EXACT}, [check.reason for check in found]
 
 
@@ -55,15 +54,15 @@ def test_the_kernels_keep_every_law(path: str) -> None:
 def test_order_is_free_under_each_rule_as_far_as_its_step(rule: str) -> None:
     on, run = of_kernel("prompt_attention/fp16/sm80", rule)
     assert on.step == 8
-    assert laws._check("order", on, run).verdict is Verdict.EXACT
+    assert metamorphic._check("order", on, run).verdict is Verdict.EXACT
     # One step further is another order of cuts: so the law says all that holds, and sees a wrong order.
-    assert laws._check("order", replace(on, step=16), run).verdict is Verdict.EXCEEDS
+    assert metamorphic._check("order", replace(on, step=16), run).verdict is Verdict.EXCEEDS
 
 
 def test_order_is_no_law_of_decode_attention() -> None:
     on, run = of_kernel("decode_attention/int8/simt", "exact")
-    assert "order" not in laws.of_path(on.path)
-    assert laws._check("order", on, run).verdict is Verdict.EXCEEDS
+    assert "order" not in metamorphic.of_path(on.path)
+    assert metamorphic._check("order", on, run).verdict is Verdict.EXCEEDS
 
 
 @pytest.mark.parametrize(
@@ -80,16 +79,16 @@ def test_order_is_no_law_of_decode_attention() -> None:
 )
 def test_the_step_holds_under_every_rule_the_executor_may_follow(executor: StubCard, path: str, step: int) -> None:
     inputs = build(SMALL, "fp16")
-    assert laws.ground(PATHS[path], inputs, inputs.q, executor).step == step
+    assert metamorphic.ground(PATHS[path], inputs, inputs.q, executor).step == step
 
 
 @pytest.mark.parametrize("mode", ["int8", "k8v4", "q4_0"])
 def test_a_larger_scale_beside_the_weights_of_a_chunk_is_no_law(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Far cells take the largest scale that changes nothing: with a larger one the fold costs bits.
     on, run = of_kernel(f"prompt_attention/{mode}/sm80", "sm_90")
-    assert laws._check("zero weights", on, run).verdict is Verdict.EXACT
+    assert metamorphic._check("zero weights", on, run).verdict is Verdict.EXACT
     monkeypatch.setattr(zero_weight_cells, "_largest_scales", lambda inputs, chunk: 0x7BFF)
-    assert laws._check("zero weights", on, run).verdict is Verdict.EXCEEDS
+    assert metamorphic._check("zero weights", on, run).verdict is Verdict.EXCEEDS
 
 
 def by_page(cells: np.ndarray, inputs: Inputs) -> np.ndarray:
@@ -118,12 +117,12 @@ BROKEN = {
 @pytest.mark.parametrize("mode", MODES)
 def test_a_lawful_stand_in_passes(mode: str) -> None:
     found = judged(Lawful(), mode)
-    assert set(found) == set(laws.LAWS) == set(BROKEN)
+    assert set(found) == set(metamorphic.RELATIONS) == set(BROKEN)
     assert {check.verdict for check in found.values()} == {Verdict.EXACT}, found
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", laws.LAWS)
+@pytest.mark.parametrize("name", metamorphic.RELATIONS)
 def test_each_law_refuses_the_stand_in_that_breaks_it_and_no_other_does(name: str, mode: str) -> None:
     found = judged(BROKEN[name], mode)
     assert {other for other, check in found.items() if check.verdict is not Verdict.EXACT} == {name}
@@ -184,8 +183,8 @@ def test_a_law_that_the_data_do_not_allow_is_void_and_says_so(
 ) -> None:
     inputs = edit(build(SMALL, "fp16"))
     # The output does not matter: nothing may be run.
-    on = laws.ground(PATHS["prompt_attention/fp16/sm80"], inputs, np.ones(inputs.q.shape, np.float32), STUB)
-    check = laws._check(name, on, lambda changed: pytest.fail("a law that does not apply was run"))
+    on = metamorphic.ground(PATHS["prompt_attention/fp16/sm80"], inputs, np.ones(inputs.q.shape, np.float32), STUB)
+    check = metamorphic._check(name, on, lambda changed: pytest.fail("a law that does not apply was run"))
     assert check.verdict is Verdict.VOID
     assert reason in check.reason
 
@@ -194,8 +193,8 @@ def test_a_law_that_the_data_do_not_allow_is_void_and_says_so(
 def test_an_output_that_says_nothing_makes_every_law_void(value: float) -> None:
     inputs = build(SMALL, "int8")
     out = np.full(inputs.q.shape, value, np.float32)
-    on = laws.ground(PATHS["prompt_attention/int8/sm75"], inputs, out, STUB)
-    assert {check.verdict for check in laws.checks(on, lambda changed: out)} == {Verdict.VOID}
+    on = metamorphic.ground(PATHS["prompt_attention/int8/sm75"], inputs, out, STUB)
+    assert {check.verdict for check in metamorphic.checks(on, lambda changed: out)} == {Verdict.VOID}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -203,17 +202,20 @@ def test_an_output_that_says_nothing_makes_every_law_void(value: float) -> None:
 def test_every_law_applies_to_every_seed_of_the_planned_case(seed: int, mode: str) -> None:
     inputs = build(replace(PLANNED, seed=seed), mode)
     for path in (PATHS[f"prompt_attention/{mode}/sm75"], PATHS[f"decode_attention/{mode}/simt"]):
-        on = laws.ground(path, inputs, np.ones(inputs.q.shape, np.float32), StubCard(capability=75))
-        for name in laws.of_path(path):
-            assert isinstance(laws.LAWS[name](on), laws.Changed), (name, laws.LAWS[name](on))
+        on = metamorphic.ground(path, inputs, np.ones(inputs.q.shape, np.float32), StubCard(capability=75))
+        for name in metamorphic.of_path(path):
+            assert isinstance(metamorphic.RELATIONS[name](on), metamorphic.Changed), (
+                name,
+                metamorphic.RELATIONS[name](on),
+            )
 
 
 def test_changes_are_changes() -> None:
     inputs = build(SMALL, "k8v4")
-    on = laws.ground(PATHS["prompt_attention/k8v4/sm75"], inputs, np.ones(inputs.q.shape, np.float32), STUB)
-    for name, law in laws.LAWS.items():
+    on = metamorphic.ground(PATHS["prompt_attention/k8v4/sm75"], inputs, np.ones(inputs.q.shape, np.float32), STUB)
+    for name, law in metamorphic.RELATIONS.items():
         changed = law(on)
-        assert isinstance(changed, laws.Changed)
+        assert isinstance(changed, metamorphic.Changed)
         changed.inputs.pool.check()
         pairs = [(changed.inputs.q, inputs.q), (changed.inputs.ids, inputs.ids)]
         pairs += [(getattr(changed.inputs.pool, f), getattr(inputs.pool, f)) for f in ("k", "v", "k_scale", "table")]
@@ -222,9 +224,9 @@ def test_changes_are_changes() -> None:
 
 def test_shared_and_poisoned_pages_move_with_the_table() -> None:
     inputs = build(SMALL, "q4_0")
-    on = laws.ground(PATHS["prompt_attention/q4_0/sm75"], inputs, inputs.q, STUB)
-    changed = laws.pages(on)
-    assert isinstance(changed, laws.Changed)
+    on = metamorphic.ground(PATHS["prompt_attention/q4_0/sm75"], inputs, inputs.q, STUB)
+    changed = metamorphic.pages(on)
+    assert isinstance(changed, metamorphic.Changed)
     here = inputs.pool.table >= 0
     assert len(np.unique(inputs.pool.table[here])) < here.sum(), "no page is shared"
     assert (changed.inputs.pool.table[here] != inputs.pool.table[here]).all()

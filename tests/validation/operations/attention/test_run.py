@@ -43,10 +43,10 @@ def failed(found: Findings) -> set[str]:
 @pytest.mark.parametrize("name", [r.name for r in of_operation("prompt_attention") if r.name != "captured"])
 def test_healthy_kernels_pass_every_recipe(name: str, mode: str) -> None:
     # The stub sums in NumPy's order, so its errors differ from both kernels'; they must still fit the bounds.
-    stub = kernel(compute=Lawful()) if find(name).laws else kernel()
+    stub = kernel(compute=Lawful()) if find(name).relations else kernel()
     found = run(replace(CASE, recipe=name, group=4), f"prompt_attention/{mode}/sm80", prompt_attention=stub)
     assert failed(found) == set()
-    assert any(check.name.startswith("law ") for check in found.checks) == find(name).laws
+    assert any(check.name.startswith("law ") for check in found.checks) == find(name).relations
     assert settle(found.checks) is Verdict.WITHIN_BOUND
 
 

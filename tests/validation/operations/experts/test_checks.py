@@ -14,10 +14,10 @@ from validation.core.stub_executor import StubExecutor
 from validation.core.verdict import Verdict
 from validation.operations.experts import checks, expected, stub_kernels
 from validation.operations.experts import published as published_experts
-from validation.operations.experts import run as expert_case
 from validation.operations.experts.arithmetic import FUSED, MMQ
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build
+from validation.operations.experts.operation import judged
 from validation.run import runner
 
 
@@ -59,7 +59,7 @@ def test_tiny_tokens_of_a_published_size_pass() -> None:
     case = ExpertCase("experts:plain:one:tiny", 2, 256, 2, 1, 256, 64)
     kernels = {"expert_fused": stub_kernels.kernel(), "expert_mmq": stub_kernels.kernel(arithmetic=MMQ)}
     path = PATHS["expert_fused/iq3_s/iq4_nl/sm80"]
-    found = expert_case.run(case, path, StubExecutor(), Settings(), Memo(), kernels)
+    found = judged(case, path, StubExecutor(), Settings(), Memo(), kernels)
     assert runner.settle(found.checks) is Verdict.EXACT, [check for check in found.checks if not check.verdict.passes]
     worst = found.figures["new_worst_row_to_rounded"]
     assert worst is not None

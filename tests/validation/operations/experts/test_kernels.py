@@ -16,9 +16,9 @@ from validation.core.findings import Findings
 from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
-from validation.operations.experts import run as expert_case
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.kernels import OPERATIONS
+from validation.operations.experts.operation import judged
 from validation.run import runner
 
 PATH = PATHS["expert_fused/iq2_s/iq4_nl/sm75"]
@@ -69,7 +69,7 @@ def lanes() -> LanesExecutor:
 
 
 def found_on(card: Turing) -> Findings:
-    return expert_case.run(CASE, PATH, card, Settings(), Memo(), {"expert_fused": OPERATIONS["expert_fused"]})
+    return judged(CASE, PATH, card, Settings(), Memo(), {"expert_fused": OPERATIONS["expert_fused"]})
 
 
 def forced(found: Findings) -> set[str]:

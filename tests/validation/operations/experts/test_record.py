@@ -20,11 +20,11 @@ from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
 from validation.operations.experts import far, stub_kernels
-from validation.operations.experts import run as expert_case
 from validation.operations.experts.arithmetic import MMQ
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build
 from validation.operations.experts.kernels import OPERATIONS, forced_shapes
+from validation.operations.experts.operation import judged
 from validation.operations.experts.plan import small
 from validation.operations.experts.record import FusedExperts
 from validation.operations.registry import of_kind
@@ -57,7 +57,7 @@ def test_the_checks_are_the_runner_s(case: ExpertCase) -> None:
             stub_kernels.kernel(arithmetic=MMQ), refuses_strays=OPERATIONS["expert_mmq"].refuses_strays
         ),
     }
-    found = expert_case.run(case, PATH, StubExecutor(), Settings(), Memo(), operations)
+    found = judged(case, PATH, StubExecutor(), Settings(), Memo(), operations)
     names = {check.name for check in found.checks}
     asked = FUSED.checks(PATH, case, card=False)
     # What the runner adds to a case's own checks on lanes.

@@ -15,9 +15,9 @@ from validation.core.settings import Settings
 from validation.core.stub_executor import StubExecutor
 from validation.core.verdict import Verdict
 from validation.operations.experts import inputs, routing, stub_kernels
-from validation.operations.experts import run as expert_case
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.kernels import OPERATIONS
+from validation.operations.experts.operation import judged
 from validation.operations.experts.recipes import RECIPES, Routing
 from validation.run import runner
 
@@ -47,7 +47,7 @@ def case_of(recipe: str) -> ExpertCase:
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_the_model_passes_every_recipe(recipe: str) -> None:
     path, case = PATHS["expert_fused/iq2_s/iq4_nl/sm75"], case_of(recipe)
-    found = expert_case.run(case, path, StubExecutor(), Settings(), Memo(), {"expert_fused": stub_kernels.kernel()})
+    found = judged(case, path, StubExecutor(), Settings(), Memo(), {"expert_fused": stub_kernels.kernel()})
     assert runner.settle(found.checks) is Verdict.EXACT, [c for c in found.checks if not c.verdict.passes]
     names = {check.name for check in found.checks}
     assert names >= ASKED - ({"bits"} if recipe == "experts_nobody" else set())
@@ -65,7 +65,7 @@ def lanes() -> LanesExecutor:
 def test_kernels_on_lanes_are_exact(lanes: LanesExecutor, operation: str, recipe: str) -> None:
     tier = "simt" if operation == "expert_decode" else "sm80"
     path = PATHS[f"{operation}/{MODE}/{tier}"]
-    found = expert_case.run(case_of(recipe), path, lanes, Settings(), Memo(), OPERATIONS)
+    found = judged(case_of(recipe), path, lanes, Settings(), Memo(), OPERATIONS)
     assert runner.settle(found.checks) is Verdict.EXACT, [c for c in found.checks if not c.verdict.passes]
     if OPERATIONS[operation].refuses_strays and recipe == "experts_stray":
         assert [check.name for check in found.checks] == ["data", "refuses"]
@@ -74,7 +74,7 @@ def test_kernels_on_lanes_are_exact(lanes: LanesExecutor, operation: str, recipe
 def refused(lanes: LanesExecutor) -> set[str]:
     """Checks of a fused case that did not pass."""
     path = PATHS[f"expert_fused/{MODE}/sm80"]
-    found = expert_case.run(case_of("experts_decades"), path, lanes, Settings(), Memo(), OPERATIONS)
+    found = judged(case_of("experts_decades"), path, lanes, Settings(), Memo(), OPERATIONS)
     return {check.name for check in found.checks if not check.verdict.passes}
 
 

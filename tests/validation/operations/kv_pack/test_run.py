@@ -17,13 +17,13 @@ from strata.kernels.pool import MODES, Pool
 from tests.validation.stub import StubExecutor
 from validation.controls.stub_packing import append, pack, packing
 from validation.core.findings import Findings
-from validation.core.settings import Settings
 from validation.core.verdict import Verdict
 from validation.operations.kv_pack import reference
-from validation.operations.kv_pack import run as pack_case
 from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.operation import judged
+from validation.operations.kv_pack.packing import ROTATED, Packing
+from validation.operations.kv_pack.pools import same_pool
 from validation.operations.kv_pack.recipes import Pages, find, of_operation
-from validation.operations.kv_pack.run import ROTATED, Packing, same_pool
 from validation.run.runner import settle
 
 GOOD = packing()
@@ -31,7 +31,7 @@ CASE = Case("pack_bell", 1, 70, 0, 4, group=1)
 
 
 def run(packing: Packing = GOOD, case: Case = CASE, mode: str = "k8v4") -> Findings:
-    return pack_case.run(case, PATHS[f"kv_pack/{mode}/simt"], StubExecutor(), Settings(), packing)
+    return judged(case, PATHS[f"kv_pack/{mode}/simt"], StubExecutor(), packing=packing)
 
 
 def failed(found: Findings) -> set[str]:
