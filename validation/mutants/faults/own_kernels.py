@@ -407,5 +407,6 @@ def mutants() -> Iterator[Mutant]:
     yield from _questions()
     yield from _numbers()
     yield from _data()
+    yield from _domains()
     yield from _mutants()
     yield from _page()
