@@ -6,12 +6,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from validation.check.runner import Memory, Where, run_case
 
 from strata.executors import open_executor
 from tests.validation.check import statistics_of_rows as author
 from validation.check import plan
 from validation.check.load import Loaded
-from validation.check.runner import Memory, Where, run_case
 
 FILE = Path(author.__file__)
 #: A recipe whose cases of the quick profile find a fault.
