@@ -8,17 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from validation.check.refusal import callable_, refuse
+from validation.check.refusal import callable_, refuse, whole
 from validation.check.sizes import Axis, Sizes
 from validation.core.random_streams import Stream
 
 #: Types that a kernel's arrays may have: float ones, and integers.
 FLOATS = ("float16", "float32")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+#: Which signs the values of a float input may have, and the signs themselves.
+SIGNS: dict[str, tuple[int, ...]] = {"any": (1, -1), "positive": (1,), "negative": (-1,)}
+#: By how many powers of two the common offset of a row is at most larger than its spread: half of a type's bits.
+SHIFT = {"float16": 5, "float32": 12}
 #: Exponents of the values of an input for which the author gives none: wide, and far from what overflows a square.
 WITHIN = {"float16": (-6, 6), "float32": (-20, 20)}
 #: The exponents that a type has: of its smallest normal number, and one above that of its largest.
 EXPONENTS = {"float16": (-14, 16), "float32": (-126, 128)}
+_BITS = {"float16": 11, "float32": 24}
+_SHOWN = {"any": "+-", "positive": "", "negative": "-"}
 
 
 def _dtype(what: str, value: Any, allowed: Sequence[str]) -> np.dtype[Any]:
@@ -61,21 +67,27 @@ class Values:
         Of float inputs: exponents (low, high). Values have magnitudes from ``2**low`` up to ``2**high``, zeros aside.
         This is the domain for which the kernel is promised to be right. Default: (-20, 20) for ``float32``, (-6, 6)
         for ``float16``. Subnormals, NaN and infinities come from recipes of their own, which can be left out.
-    positive : bool
-        Of float inputs: whether no value is negative.
+    sign : str
+        Of float inputs: ``"any"``, ``"positive"`` or ``"negative"``. With ``"any"`` there are also rows, and whole
+        arrays, of one sign.
+    shift : int, optional
+        Of float inputs: how much larger than its spread the common offset of a row may be, ``2**shift`` at most.
+        Default: 12 for ``float32``, 5 for ``float16``. With 0 no row has an offset: say so where the kernel is not
+        meant for such rows.
     low, high : int, optional
         Of integer inputs: the range, both ends included. Default: all values of the type.
 
     Raises
     ------
     StrataError
-        For a type, an axis, a range or exponents that cannot be.
+        For a type, an axis, a range, exponents, a sign or a shift that cannot be.
     """
 
     dtype: Any
     axes: Sequence[Axis]
     within: tuple[int, int] | None = None
-    positive: bool = False
+    sign: str = "any"
+    shift: int | None = None
     low: int | None = None
     high: int | None = None
 
@@ -93,14 +105,18 @@ class Values:
             raise refuse("Values.low, high", (self.low, self.high), f"none for {dtype.name}, which has `within`")
         within = WITHIN[dtype.name] if self.within is None else self.within
         least, most = EXPONENTS[dtype.name]
-        whole = isinstance(within, tuple | list) and len(within) == 2 and all(type(one) is int for one in within)
-        if not whole or not least <= within[0] < within[1] <= most:
+        two = isinstance(within, tuple | list) and len(within) == 2 and all(type(one) is int for one in within)
+        if not two or not least <= within[0] < within[1] <= most:
             raise refuse("Values.within", within, f"two exponents, the lower one first, of {least} to {most}")
         object.__setattr__(self, "within", (within[0], within[1]))
+        if self.sign not in SIGNS:
+            raise refuse("Values.sign", self.sign, f"one of {', '.join(SIGNS)}")
+        shift = SHIFT[dtype.name] if self.shift is None else self.shift
+        object.__setattr__(self, "shift", whole("Values.shift", shift, 0, _BITS[dtype.name] - 2))
 
     def _integer(self, dtype: np.dtype[Any]) -> None:
-        if self.within is not None or self.positive:
-            given = f"within={self.within}, positive={self.positive}"
+        if self.within is not None or self.sign != "any" or self.shift is not None:
+            given = f"within={self.within}, sign={self.sign!r}, shift={self.shift}"
             raise refuse("Values", given, f"`low` and `high` for {dtype.name}")
         info = np.iinfo(dtype)
         low, high = (
@@ -124,6 +140,24 @@ class Values:
         return self.within
 
     @property
+    def offset(self) -> int:
+        """`shift` of a float input; 0 of an integer one."""
+        return self.shift or 0
+
+    @property
+    def both_signs(self) -> bool:
+        """Whether there may be values above zero and below it."""
+        if self.floating:
+            return self.sign == "any"
+        low, high = self.range
+        return low < 0 < high
+
+    @property
+    def zero(self) -> float:
+        """The zero of a float input whose sign it may have: with a minus where no value is positive."""
+        return -0.0 if self.sign == "negative" else 0.0
+
+    @property
     def range(self) -> tuple[int, int]:
         """`low` and `high` of an integer input."""
         assert self.low is not None
@@ -136,7 +170,8 @@ class Values:
         if not self.floating:
             return "{}..{}".format(*self.range)
         low, high = self.exponents
-        return f"{'' if self.positive else '+-'}2^{low}..2^{high}"
+        shift = "" if self.shift == SHIFT[self.dtype.name] else f", shift {self.shift}"
+        return f"{_SHOWN[self.sign]}2^{low}..2^{high}{shift}"
 
 
 @dataclass(frozen=True)

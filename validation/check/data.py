@@ -25,13 +25,17 @@ def filled(kernel: OwnKernel) -> dict[str, Values]:
 
 
 def candidates(kernel: OwnKernel, recipe: str) -> list[str]:
-    """The inputs that a recipe can be about: float ones where it says nothing of integers, and for one that cancels
-    those of both signs if there are any."""
+    """The inputs that a recipe can be about: float ones where it says nothing of integers, for one that cancels those
+    of both signs if there are any, and for one of signs or offsets those that may have them."""
     own = filled(kernel)
+    if recipe in ("one_sign", "negative"):
+        return [name for name, values in own.items() if values.both_signs]
+    if recipe == "shifted":
+        return [name for name, values in own.items() if values.offset]
     if not RECIPES[recipe].needs_float:
         return list(own)
     floats = [name for name, values in own.items() if values.floating]
-    signed = [name for name in floats if not own[name].positive]
+    signed = [name for name in floats if own[name].both_signs]
     return (signed or floats) if recipe == "cancelling" else floats
 
 

@@ -23,6 +23,8 @@ SEED = 1
 MOST_ELEMENTS = {"quick": 1 << 18, "standard": 1 << 20, "full": 1 << 24}
 #: The recipe of the cases that are about a size: its values tell every row and column from another.
 _OF_SIZES = "signed_decades"
+#: That of the cases in which threads have no element: what they bring in as zero is the largest value.
+_OF_IDLE = "negative"
 #: Up to so many elements a case runs in the checked build of lanes, which watches every access.
 _CHECKED = 1 << 18
 
@@ -104,6 +106,18 @@ def sizes_of(loaded: Loaded, profile: str) -> list[dict[str, int]]:
     return list(found.values())
 
 
+def _idle(loaded: Loaded, profile: str) -> Iterator[dict[str, int]]:
+    """Ragged sizes, but for one that is just below its smallest tile constant: a thread of a block has no element."""
+    kernel = loaded.kernel
+    for name, size in kernel.sizes.items():
+        below = [edge for edge in size.edges() if edge < min(size.tiles, default=0)]
+        if below:
+            wanted = {other: own.ragged() for other, own in kernel.sizes.items()} | {name: below[-1]}
+            fits = _fitting(loaded, wanted, MOST_ELEMENTS[profile])
+            if fits is not None:
+                yield fits
+
+
 def cases(loaded: Loaded, profile: str, seed: int) -> list[OwnCase]:
     """The cases of a profile, none twice.
 
@@ -112,7 +126,8 @@ def cases(loaded: Loaded, profile: str, seed: int) -> list[OwnCase]:
     loaded : Loaded
         The kernel.
     profile : str
-        ``quick``: every recipe at ragged sizes, once for each input that it can be about, and every size's edges.
+        ``quick``: every recipe at ragged sizes, once for each input that it can be about, every size's edges, and
+        sizes just below a tile constant with values below zero.
         ``standard``: every recipe at four more sizes, and the edges with more data. ``full``: every recipe at every
         size, and the largest sizes.
     seed : int
@@ -141,6 +156,9 @@ def _cases(loaded: Loaded, profile: str, seed: int) -> Iterator[OwnCase]:
             yield case_of(kernel, name, seed + turn, visited[0])
     for sizes in visited[1:]:
         yield case_of(kernel, about_sizes, seed, sizes)
+    if _OF_IDLE in names:
+        for sizes in _idle(loaded, profile):
+            yield case_of(kernel, _OF_IDLE, seed, sizes)
     if profile == "quick":
         return
     for index, name in enumerate(names):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from validation.check.arrays import Values
+from validation.check.arrays import SIGNS, Values
 from validation.check.recipes import PRECISION, RESIDUE_BITS, Recipe
 from validation.core.verdict import Check, Verdict
 
@@ -43,7 +43,7 @@ def _decades(values: Values, array: np.ndarray, target: bool) -> str:
     spans = int(exponents.max() - exponents.min())
     if spans < wanted:
         return f"its exponents span {spans}, promised {wanted}"
-    if not values.positive and not ((array > 0).any() and (array < 0).any()):
+    if values.both_signs and not ((array > 0).any() and (array < 0).any()):
         return "it has one sign, promised both"
     return ""
 
@@ -51,7 +51,7 @@ def _decades(values: Values, array: np.ndarray, target: bool) -> str:
 def _cancelling(values: Values, array: np.ndarray, target: bool) -> str:
     rows = _rows(array).astype(np.float64)
     half = rows.shape[1] // 2
-    if not target or values.positive or half == 0:
+    if not target or not values.both_signs or half == 0:
         return ""
     paired = rows[:, : 2 * half]
     left = np.abs(paired.sum(axis=1)) / np.abs(paired).sum(axis=1)
@@ -71,7 +71,7 @@ def _zeros(values: Values, array: np.ndarray, target: bool) -> str:
     zero = array == _nothing(values)
     if not zero.any():
         return "it has no zero"
-    if values.floating and not values.positive and not np.signbit(array[zero]).any():
+    if values.floating and values.both_signs and not np.signbit(array[zero]).any():
         return "it has no zero with a minus"
     return ""
 
@@ -131,12 +131,41 @@ def _not_finite(values: Values, array: np.ndarray, target: bool) -> str:
         return "every value is finite"
     rows = _rows(array)
     if len(rows) >= 4:
-        kinds = [np.isnan(rows).any(), np.isposinf(rows).any(), values.positive or np.isneginf(rows).any()]
+        infinite = [bool((rows == sign * np.inf).any()) for sign in SIGNS[values.sign]]
+        kinds = [bool(np.isnan(rows).any()), *infinite]
         if not all(kinds):
             return "a NaN or an infinity of a sign is missing"
         if not np.isfinite(rows).all(axis=1).any():
             return "no row is left finite"
     return ""
+
+
+def _one_sign(values: Values, array: np.ndarray, target: bool) -> str:
+    if not target or not values.both_signs:
+        return ""
+    rows = _rows(array)
+    below = (rows < 0).all(axis=1)
+    if not (below | (rows >= 0).all(axis=1)).all():
+        return "a row has both signs"
+    return "" if len(rows) == 1 or (below.any() and not below.all()) else "every row has the same sign"
+
+
+def _negative(values: Values, array: np.ndarray, target: bool) -> str:
+    return "a value is not below zero" if target and values.both_signs and not (array < 0).all() else ""
+
+
+def _shifted(values: Values, array: np.ndarray, target: bool) -> str:
+    if not target or not values.offset:
+        return ""
+    rows = _rows(array).astype(np.float64)
+    share = np.ptp(rows, axis=1) / np.abs(rows).min(axis=1)
+    if not (share < 0.5).all():
+        return f"a row spreads over {share.max():.3g} of its offset"
+    if len(rows) < 3:
+        return ""
+    if values.both_signs and not ((rows[:, 0] > 0).any() and (rows[:, 0] < 0).any()):
+        return "all offsets have one sign"
+    return "" if share.min() < 2.0**-values.offset else f"no row's offset is 2^{values.offset} times its spread"
 
 
 def _anything(values: Values, array: np.ndarray, target: bool) -> str:
@@ -156,6 +185,9 @@ PROMISES: Mapping[str, Promise] = {
     "huge": _at(1),
     "tiny": _at(0),
     "huge_and_tiny": _both,
+    "one_sign": _one_sign,
+    "negative": _negative,
+    "shifted": lambda values, array, target: _shifted(values, array, target) if values.floating else "",
     "not_finite": lambda values, array, target: _not_finite(values, array, target) if values.floating else "",
 }
 
@@ -168,8 +200,8 @@ def _domain(recipe: Recipe, values: Values, array: np.ndarray, target: bool) -> 
         return "" if fine else f"a value lies outside {low}..{high}"
     if recipe.finite and not np.isfinite(array).all():
         return "a value is not finite"
-    if values.positive and (np.signbit(array) & ~np.isnan(array)).any():
-        return "a value is negative"
+    if not values.both_signs and (np.signbit(array) != (values.sign == "negative"))[~np.isnan(array)].any():
+        return f"a value is not {values.sign}"
     exponents = _exponents(array)
     low, high = values.exponents
     if recipe.name == "subnormals" and target:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from validation.check.arrays import Values
+from validation.check.arrays import SIGNS, Values
 from validation.check.refusal import refuse
 from validation.core.random_streams import Stream
 
@@ -86,9 +86,9 @@ def _significands(f: Filling, shape: tuple[int, int], bits: int) -> np.ndarray:
 
 
 def _signs(f: Filling, shape: tuple[int, int]) -> np.ndarray:
-    """int64: 1 and -1, or 1 alone where no value may be negative."""
-    if f.values.positive:
-        return np.ones(shape, np.int64)
+    """int64: 1 and -1, or one of them alone where values may have one sign only."""
+    if not f.values.both_signs:
+        return np.full(shape, SIGNS[f.values.sign][0], np.int64)
     return 1 - 2 * f.stream.child("sign").below(2, shape)
 
 
@@ -104,11 +104,13 @@ def _as_input(f: Filling, made: np.ndarray) -> np.ndarray:
     return own
 
 
-def _floats(f: Filling, exponents: np.ndarray, spare: int = 0) -> np.ndarray:
-    """Signed values of magnitudes 2**e up to 2**(e + 1), e the exponents [rows, columns], `spare` low bits zero."""
+def _floats(f: Filling, exponents: np.ndarray, spare: int = 0, signs: np.ndarray | None = None) -> np.ndarray:
+    """Signed values of magnitudes 2**e up to 2**(e + 1), e the exponents [rows, columns], `spare` low bits zero.
+
+    signs: of every row, or of all values; None draws them."""
     precision = PRECISION[f.values.dtype.name][0]
     shape = f.flat
-    whole = _signs(f, shape) * _significands(f, shape, precision - spare)
+    whole = (_signs(f, shape) if signs is None else signs) * _significands(f, shape, precision - spare)
     exponents = np.broadcast_to(exponents, shape)
     made = whole.astype(np.float64) * _powers(exponents - (precision - 1 - spare))
     return _as_input(f, made)
@@ -149,7 +151,7 @@ def _mirror(f: Filling, array: np.ndarray) -> tuple[np.ndarray, int]:
 def _cancelling(f: Filling) -> np.ndarray:
     flat, half = _mirror(f, _floats(f, _narrow(f), _SPARE))
     first = flat[:, :half]
-    if f.target and not f.values.positive:
+    if f.target and f.values.both_signs:
         # v and -v (1 - 2**-6): exact, because the low bits of v are zero.
         residue = first.astype(np.float64) * (1 - 2.0**-RESIDUE_BITS)
         flat[:, half : 2 * half] = -residue.astype(flat.dtype)
@@ -168,13 +170,13 @@ def _zeros(f: Filling) -> np.ndarray:
     if f.target:
         rows, columns = f.flat
         negative = f.stream.child("zero").below(2, (rows, columns)) == 1
-        signed = np.where(negative & (not f.values.positive), -0.0, 0.0).astype(array.dtype)
+        signed = np.where(negative & f.values.both_signs, -0.0, f.values.zero).astype(array.dtype)
         # Whole rows of zeros, rows without one, and rows of both.
         kind = (np.arange(rows) + f.turn)[:, None] % 3
         mixed = f.stream.child("where").below(2, (rows, columns)) == 1
         array = np.where((kind == 0) | ((kind == 1) & mixed), signed, array)
         # Whatever the sizes, there is a zero of a sign, and a value if there is room.
-        array.flat[0] = array.dtype.type(0.0 if f.values.positive else -0.0)
+        array.flat[0] = array.dtype.type(-0.0 if f.values.both_signs else f.values.zero)
     return array.reshape(f.shape)
 
 
@@ -185,7 +187,7 @@ def _one_hot(f: Filling) -> np.ndarray:
         at = f.stream.child("where").below(columns, rows) if columns > 1 else np.zeros(rows, np.int64)
         at[0] = columns - 1  # the last column is where masks and loops end
         keep = np.arange(columns)[None, :] == at[:, None]
-        array = np.where(keep, array, array.dtype.type(0))
+        array = np.where(keep, array, array.dtype.type(f.values.zero))
     return array.reshape(f.shape)
 
 
@@ -224,13 +226,53 @@ def _not_finite(f: Filling) -> np.ndarray:
     array = _plain(f).reshape(f.flat)
     if f.target:
         rows, columns = f.flat
-        kinds = np.array([np.nan, np.inf, np.inf if f.values.positive else -np.inf], array.dtype)
+        first, last = SIGNS[f.values.sign][0], SIGNS[f.values.sign][-1]
+        kinds = np.array([np.nan, first * np.inf, last * np.inf], array.dtype)
         for row in range(rows):
             kind = (row + f.turn) % 4
             if rows == 1 or kind < 3:  # every fourth row stays as it is
                 place = f.stream.child("place", row).below(columns, 1)[0] if columns > 1 else 0
                 array[row, place] = kinds[kind % 3]
     return array.reshape(f.shape)
+
+
+def _one_sign(f: Filling) -> np.ndarray:
+    """Rows below zero and rows above it in turn; two at the top of the domain, two of plain values."""
+    if not f.target or not f.values.both_signs:
+        return _plain(f)
+    kind = (np.arange(f.flat[0]) + f.turn)[:, None]
+    return _floats(f, _large(f, kind // 2), signs=2 * (kind % 2) - 1)
+
+
+def _negative(f: Filling) -> np.ndarray:
+    if not f.target or not f.values.both_signs:
+        return _plain(f)
+    kind = (np.arange(f.flat[0]) + f.turn)[:, None]
+    return _floats(f, _large(f, kind), signs=np.array([[-1]]))
+
+
+def _large(f: Filling, kind: np.ndarray) -> np.ndarray:
+    """Exponents: of rows with an even `kind` those of the top of the domain, of others those of plain values."""
+    return np.where(kind % 2 == 0, f.values.exponents[1] - 1, _narrow(f))
+
+
+def _shifted(f: Filling) -> np.ndarray:
+    """Rows of one offset each, and a spread that is smaller by 2**shift, 2**(shift / 2) or 2**(shift / 4)."""
+    if not f.target or not f.values.offset:
+        return _plain(f)
+    rows, columns = f.flat
+    precision, shift = PRECISION[f.values.dtype.name][0], f.values.offset
+    kind = (np.arange(rows) + f.turn)[:, None]
+    # A lone row takes the middle one: where the spread is least, an honest bound may be as wide as a variance.
+    turn = kind % 3 if rows > 1 else np.ones_like(kind)
+    free = precision - 1 - np.maximum(1, np.array([shift, shift // 2, shift // 4])[turn])
+    half = 1 << (precision - 1)
+    offset = half + f.stream.child("offset").below(half >> 1, (rows, 1))
+    spread = f.stream.child("spread").below(half, f.flat) & ((1 << free) - 1)
+    signs = 2 * (kind % 2) - 1 if f.values.both_signs else SIGNS[f.values.sign][0]
+    exponents = np.where(kind // 2 % 2 == 0, f.values.exponents[1] - 1, _middle(f))
+    made = (signs * (offset + spread)).astype(np.float64) * _powers(exponents - (precision - 1))
+    return _as_input(f, np.broadcast_to(made, (rows, columns)))
 
 
 def _uniform(f: Filling) -> np.ndarray:
@@ -245,6 +287,25 @@ def _uniform(f: Filling) -> np.ndarray:
         made = (words >> np.uint64(1)) % np.uint64(span) if span < 1 << 63 else words % np.uint64(span)
         made = (made + np.uint64(low % (1 << 64))).view(np.int64 if low < 0 else np.uint64)
     return made.astype(f.values.dtype)
+
+
+def _signed_integers(f: Filling, below: np.ndarray) -> np.ndarray:
+    """Integers over the whole range below zero in the rows `below`, and over that of zero and more in the others."""
+    low, high = f.values.range
+    words = f.stream.words(f.flat) >> np.uint64(1)
+    negative = -1 - (words % np.uint64(-low)).astype(np.int64)
+    positive = (words % np.uint64(high + 1)).astype(np.int64)
+    return _as_input(f, np.where(below, negative, positive))
+
+
+def _integer_one_sign(f: Filling) -> np.ndarray:
+    if not f.values.both_signs:
+        return _uniform(f)
+    return _signed_integers(f, ((np.arange(f.flat[0]) + f.turn) % 2 == 0)[:, None])
+
+
+def _integer_negative(f: Filling) -> np.ndarray:
+    return _signed_integers(f, np.array([[True]])) if f.values.both_signs else _uniform(f)
 
 
 def _constant(f: Filling) -> np.ndarray:
@@ -326,6 +387,25 @@ _TABLE = (
         targets=True,
         needs_float=True,
         finite=False,
+    ),
+    Recipe(
+        "one_sign",
+        "rows below zero and rows above it, large and plain ones: a maximum or a minimum that begins at zero",
+        _one_sign,
+        _integer_one_sign,
+    ),
+    Recipe(
+        "negative",
+        "all values below zero: what a thread without an element, or a padded one, brings in as zero",
+        _negative,
+        _integer_negative,
+    ),
+    Recipe(
+        "shifted",
+        "rows of an offset that is large against their spread: a mean of squares less the square of a mean",
+        _shifted,
+        _uniform,
+        needs_float=True,
     ),
 )
 #: Every recipe by name, in the order in which a profile plans them.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from validation.check.source_declarations import Code
 from validation.check.source_edits import (
+    RELATIONS,
     Edit,
     argument_texts,
     calls,
@@ -22,6 +23,10 @@ _FLOAT = re.compile(r"((?:[0-9]*\.[0-9]+|[0-9]+\.?)(?:[eE][+-]?[0-9]+)?)([fF]?)"
 _ZERO = re.compile(r"0*\.?0*[fF]?")
 #: A bit that moves a float's value by an eighth or more.
 _FRACTION_BIT = 1 << 20
+#: Bits of infinities and of the largest numbers, their names, and the magnitude from which a number is far out.
+_FAR_BITS = frozenset({"0xff800000", "0x7f800000", "0xff7fffff", "0x7f7fffff"})
+_FAR_NAMES = frozenset({"INFINITY", "HUGE_VALF", "FLT_MAX"})
+_FAR = 1e4
 _SUMS = ("__fadd_rn", "__fmaf_rn", "__fmul_rn", "__fsub_rn", "__fdiv_rn")
 _EXCHANGED = {"fmaxf": "fminf", "fminf": "fmaxf", "max": "min", "min": "max"}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -100,6 +105,58 @@ def accumulators(code: Code) -> Iterator[Edit]:
     for i, token in enumerate(code.tokens):
         if token.kind == "number" and code.editable[i] and _begins_sum(code, i):
             yield Edit("accumulator", i, i, "1.0f" if token.text[-1] in "fF" else "1.0")
+
+
+def limits(code: Code) -> Iterator[Edit]:
+    """A maximum or a minimum begins at zero: instead of an infinity, of a number far out, or of a first element."""
+    for i, text in enumerate(code.text):
+        if not code.editable[i]:
+            continue
+        if text == "bits_to_float" and code.text[i + 1] == "(":
+            last = code.pair[i + 1]
+            if code.said(i + 2, last - 1).lower().rstrip("u") in _FAR_BITS and _begins(code, i, last):
+                yield Edit("limit", i, last, "0.0f")
+        elif text in _FAR_NAMES or _far(text):
+            first = i - 1 if code.text[i - 1] == "-" and not code.is_binary(i - 1) else i
+            if _begins(code, first, i):
+                yield Edit("limit", first, i, "0.0f")
+    compared = _compared(code)
+    for i, text in enumerate(code.text):
+        if text == "=" and code.text[i - 2] == "float" and code.text[i - 1] in compared:
+            last = code.statement_end(i) - 1
+            read = code.text[i + 1] == "load" or code.text[i + 2 : i + 4] == [".", "ld"]
+            if read and "," not in _outside(code, i + 1, last):
+                yield Edit("limit", i + 1, last, "0.0f")
+
+
+def _begins(code: Code, first: int, last: int) -> bool:
+    """Whether tokens are all that a variable, or an element of an array, begins with."""
+    return code.text[first - 1] in ("=", "{", ",") and code.text[last + 1] in (";", ",", "}")
+
+
+def _far(text: str) -> bool:
+    part = _FLOAT.fullmatch(text)
+    return part is not None and ("." in text or "e" in text.lower()) and float(part[1]) >= _FAR
+
+
+def _compared(code: Code) -> set[str]:
+    """Names of which a maximum or a minimum is taken."""
+    found: set[str] = set()
+    for i, text in enumerate(code.text):
+        if text in RELATIONS and is_relation(code, i) and chooses_larger_or_smaller(code, i):
+            found |= {code.text[i - 1], code.text[i + 1]}
+    for _, bracket in calls(code, *_EXCHANGED):
+        found |= set(argument_texts(code, bracket))
+    return found
+
+
+def _outside(code: Code, first: int, last: int) -> list[str]:
+    """Tokens that stand in no brackets."""
+    out, i = [], first
+    while i <= last:
+        out.append(code.text[i])
+        i = code.pair.get(i, i) + 1 if code.text[i] in ("(", "[", "{") else i + 1
+    return out
 
 
 def signs(code: Code) -> Iterator[Edit]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.validation.check.fake import kernel
-from validation.check import Drawn, Values, data
+from validation.check import Drawn, Values, data, plan
 from validation.check.author import AuthorError
 from validation.check.case import OwnCase
 from validation.check.load import Loaded
@@ -25,9 +25,12 @@ FLOATS = [
     Values("float32", ("n",)),
     Values("float32", ("n",), within=(-126, 128)),
     Values("float32", ("n",), within=(3, 4)),
-    Values("float32", ("n",), positive=True),
+    Values("float32", ("n",), sign="positive"),
     Values("float16", ("n",)),
     Values("float16", ("n",), within=(-14, 16)),
+    Values("float32", ("n",), sign="negative"),
+    Values("float16", ("n",), shift=9),
+    Values("float32", ("n",), shift=0),
 ]
 INTEGERS = [
     Values("int8", ("n",)),
@@ -102,10 +105,19 @@ def test_recipes_that_are_about_one_input_take_them_in_turn() -> None:
     assert data.targets(own, "plain", 0) == ["x", "weight"]
     positive = replace(
         own,
-        inputs={"x": Values("float32", ("rows", "width")), "weight": FLOATS[3]},
+        inputs={"x": Values("float32", ("rows", "width"), shift=0), "weight": FLOATS[3]},
         sizes={**own.sizes, "n": own.sizes["width"]},
     )
-    assert data.targets(positive, "cancelling", 1) == ["x"]
+    for recipe in ("cancelling", "one_sign", "negative"):
+        assert data.targets(positive, recipe, 1) == ["x"]
+    assert data.targets(positive, "shifted", 1) == ["weight"]
+
+
+def test_a_recipe_of_signs_or_offsets_is_not_planned_where_no_input_may_have_them() -> None:
+    own = kernel().kernel
+    inputs = {name: replace(values, sign="negative", shift=0) for name, values in own.inputs.items()}
+    left = {"one_sign", "negative", "shifted"}
+    assert set(plan.usual(own)) - set(plan.usual(replace(own, inputs=inputs))) == left
 
 
 def test_inputs_are_a_function_of_the_case_alone() -> None:
@@ -126,10 +138,13 @@ def test_inputs_are_a_function_of_the_case_alone() -> None:
 
 def test_the_bytes_of_a_case_do_not_change_from_version_to_version() -> None:
     digest = hashlib.sha256()
+    digests = {}
     for name in RECIPES:
         for values in (FLOATS[0], FLOATS[4], INTEGERS[0], INTEGERS[3]):
             digest.update(made(name, values, (5, 33), 7).tobytes())
-    assert digest.hexdigest()[:16] == "011e973998e016e3"
+        digests[name] = digest.hexdigest()[:16]
+    assert digests["not_finite"] == "011e973998e016e3"
+    assert digests["shifted"] == "9427e51e8eeb6910"
 
 
 def drawn(make: object) -> Loaded:
