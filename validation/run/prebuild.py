@@ -13,8 +13,8 @@ from strata.forks import Home
 from strata.kernels.paths import PATHS
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
 from validation.operations import registry
-from validation.run.executors import Stations
-from validation.run.runner import Job, Station
+from validation.run.executors import ExecutorPool
+from validation.run.runner import Executors, Job
 
 
 def kernels_of(job: Job) -> Iterator[Kernel]:
@@ -27,18 +27,18 @@ def kernels_of(job: Job) -> Iterator[Kernel]:
 class Prebuild:
     """Builds in the background, in the order of the jobs; use as a context manager."""
 
-    def __init__(self, jobs: Sequence[Job], stations: Stations, predict: bool = False) -> None:
+    def __init__(self, jobs: Sequence[Job], executor_pool: ExecutorPool, predict: bool = False) -> None:
         """predict: on a card, build what lanes need to predict the jobs' bits."""
         self._pool = ThreadPoolExecutor(max_workers=usable())
         self._home = Home()
         self._building: dict[tuple[str, Kernel], Future[object]] = {}
-        self._lanes = stations.lanes
+        self._lanes = executor_pool.lanes
         if not self._lanes and not predict:
             return
         for job in jobs:
             with suppress(Exception):  # said by its case, which asks the same again: an unknown geometry, say
                 # What is compiled depends on no rule, so the predictions of all of them find it.
-                executor = stations.of(job, ()).executor if self._lanes else stations.predictor(DEFAULT_RULE)
+                executor = executor_pool.of(job, ()).executor if self._lanes else executor_pool.predictor(DEFAULT_RULE)
                 for kernel in kernels_of(job):
                     self._submit(self._key(job, kernel), executor, kernel)
 
@@ -49,17 +49,17 @@ class Prebuild:
         if key not in self._building:
             self._building[key] = self._pool.submit(executor.build, kernel)
 
-    def wait(self, job: Job, station: Station) -> Station:
-        """`station`, once the kernels of its job are built. A build that failed fails again in its case, and a forked
+    def wait(self, job: Job, executors: Executors) -> Executors:
+        """`executors`, once the kernels of its job are built. A build that failed fails again in its case, and a forked
         child, which has none of the threads, builds in its cases."""
         if self._home.left:
-            return station
+            return executors
         with suppress(Exception):
             for kernel in kernels_of(job):
                 future = self._building.get(self._key(job, kernel))
                 if future is not None:
                     future.exception()
-        return station
+        return executors
 
     def __enter__(self) -> Prebuild:
         return self
