@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from strata.arguments import LARGEST, shown, whole
-from strata.arguments import of as named
-from strata.executors.base import StrataError
 from validation.check import recipes
 from validation.check.own_kernel import OwnKernel
+from validation.core.case import MOST_SEED, CaseError, Fields, Number, written
 
 
 @dataclass(frozen=True)
@@ -37,25 +35,27 @@ class OwnCase:
 
     def text(self) -> str:
         """The case in one line, which `parse` reads: ``recipe=plain seed=1 rows=3 width=129``."""
-        words = [f"recipe={self.recipe}", f"seed={self.seed}", *(f"{name}={value}" for name, value in self.sizes)]
-        return " ".join(words)
+        return written(self.recipe, [("seed", self.seed), *self.sizes])
+
+    def brief(self) -> str:
+        """The same: no size has a usual value."""
+        return self.text()
+
+
+def fields(kernel: OwnKernel) -> Fields:
+    """The keys of a kernel's cases: its sizes, behind the seed."""
+    numbers = {name: Number(size.least, size.most, size.multiple) for name, size in kernel.sizes.items()}
+    example = OwnCase("plain", 1, tuple((name, size.ragged()) for name, size in kernel.sizes.items()))
+    return Fields({"seed": Number(0, MOST_SEED), **numbers}, example=example.text())
 
 
 def case_of(kernel: OwnKernel, recipe: str, seed: int, sizes: Mapping[str, int]) -> OwnCase:
-    """The case of a kernel with these sizes. Raises StrataError for a recipe or a size that the kernel has not."""
+    """The case of a kernel with these sizes. Raises StrataError for a recipe that is none, and CaseError for a seed or
+    a size that the kernel has not."""
     recipes.find(recipe)
-    if not 0 <= seed <= LARGEST:
-        raise StrataError(f"seed={seed}: expected a whole number of 0 to {LARGEST}")
-    unknown = [name for name in sizes if name not in kernel.sizes]
-    missing = [name for name in kernel.sizes if name not in sizes]
-    if unknown or missing:
-        expected = " ".join(f"{name}=N" for name in kernel.sizes)
-        fault = f"{unknown[0]}= is no size of {kernel.name}" if unknown else f"{missing[0]}= is missing"
-        raise StrataError(f"{fault}; expected {expected}")
-    for name, size in kernel.sizes.items():
-        if not size.allows(sizes[name]):
-            multiple = f", a multiple of {size.multiple}" if size.multiple > 1 else ""
-            raise StrataError(f"{name}={sizes[name]}: expected {size.least} to {size.most}{multiple}")
+    if set(sizes) != set(kernel.sizes):
+        raise CaseError(f"case: sizes are {', '.join(sizes)}, expected {', '.join(kernel.sizes)}")
+    fields(kernel).check({"seed": seed, **sizes})
     return OwnCase(recipe, seed, tuple((name, sizes[name]) for name in kernel.sizes))
 
 
@@ -71,19 +71,10 @@ def parse(text: str, kernel: OwnKernel) -> OwnCase:
 
     Raises
     ------
-    StrataError
+    CaseError
         For a word that is none, a name that is unknown, missing or given twice, and a value out of range.
+    StrataError
+        For a recipe that is none.
     """
-    words: dict[str, str] = {}
-    for word in text.split():
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise StrataError(f"a case's text has {shown(word)}, expected name=value")
-        if name in words:
-            raise StrataError(f"a case's text has {shown(name)} twice, expected it once")
-        words[name] = value
-    for name in ("recipe", "seed"):
-        if name not in words:
-            raise StrataError(f"a case's text has no {name}=, expected one")
-    recipe, seed = words.pop("recipe"), named("seed", whole(), words.pop("seed"))
-    return case_of(kernel, recipe, seed, {name: named(shown(name), whole(), value) for name, value in words.items()})
+    said = fields(kernel).parse(text)
+    return case_of(kernel, said.pop("recipe"), said.pop("seed"), said)

@@ -26,28 +26,30 @@ from rich.text import Text
 
 from strata.arguments import file, whole, word
 from strata.executors import NAMES as EXECUTORS
+from strata.executors import open_executor
 from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from validation.check import mutants, plan, raw
-from validation.check.case import parse
 from validation.check.load import Loaded, load
-from validation.check.places import Places
-from validation.check.plan import PROFILES, Job
-from validation.check.runner import run_case
+from validation.check.operation import OwnOperation, operations
+from validation.check.plan import PROFILES
 from validation.check.source_mutants import SourceMutant
 from validation.check.table import print_cases, print_matrix
+from validation.core.settings import Settings
 from validation.core.verdict import Check, Verdict, combine
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
-from validation.run import owner
+from validation.run import owner, unfinished
 from validation.run.executor_options import refuse_idle
+from validation.run.executors import Stations
+from validation.run.prebuild import Prebuild
 from validation.run.progress import Reporter
-from validation.run.run_file import RunFile
+from validation.run.run_file import CHECK_SCHEMA, RunFile
+from validation.run.runner import Job, run_jobs
 
 PASSED, FAILED = 0, 1
 #: Mutants to try, and how many the source has.
 _Faults = tuple[list[SourceMutant], int]
 DEFAULT_PROFILE = "quick"
-SCHEMA = "strata-check-run/1"
 #: The largest seed of a schedule: lanes take twice it, in 64 bits.
 _MOST_SCHEDULE = (1 << 62) - 1
 _MOST_MUTANTS = 100_000
@@ -106,13 +108,18 @@ class Run:
     command: Sequence[str]
     loaded: Loaded
     jobs: Sequence[Job]
-    places: Places
+    stations: Stations
     file: RunFile | None
     profile: str | None = None
     results: list[dict[str, Any]] = field(default_factory=list)
     matrix: mutants.Matrix | None = None
     began: float = field(default_factory=time.perf_counter)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def predicts(self) -> bool:
+        """Whether a card's bits are compared with lanes: they run such a kernel, and a compiler is there."""
+        return not self.stations.lanes and self.stations.can_predict()
 
     @property
     def verdict(self) -> Verdict:
@@ -138,7 +145,7 @@ class Run:
         kernel = self.loaded.kernel
         self.file.write(
             {
-                "schema": SCHEMA,
+                "schema": CHECK_SCHEMA,
                 "status": status,
                 "passed": self.verdict.passes,
                 "verdict": self.verdict.value,
@@ -150,7 +157,7 @@ class Run:
                 "numpy": np.__version__,
                 "machine": platform.machine(),
                 "system": platform.system(),
-                "executor": self.places.first.describe(),
+                "executor": self.stations.first.describe(),
                 "kernel": kernel.name,
                 "attested": kernel.raw is None,
                 "sources": self.loaded.digests(),
@@ -179,19 +186,17 @@ def run(options: argparse.Namespace, console: Console) -> int:
     loaded = load(options.file)
     profile = None if options.case is not None else options.profile or DEFAULT_PROFILE
     if options.case is not None:
-        planned = [parse(options.case, loaded.kernel)]
+        planned = [OwnOperation(loaded).parse(options.case)]
     else:
         seed = plan.SEED if options.seed is None else options.seed
         planned = plan.cases(loaded, str(profile), seed)
         planned += plan.random_cases(loaded, options.random, seed) if options.random else []
-    places = Places(
-        loaded, options.executor, options.rule or DEFAULT_RULE, options.target, options.flavor, options.schedule_seed
-    )
-    refuse_idle(options, places.lanes)
-    faults = _faults(options, loaded, places, profile)
-    jobs = plan.jobs(loaded, planned, profile if places.lanes else None)
+    stations = _stations(options, loaded)
+    refuse_idle(options, stations.lanes)
+    faults = _faults(options, loaded, stations, profile)
+    jobs = plan.jobs(loaded, planned, profile if stations.lanes else None)
     with closing(RunFile(options.out)) if options.out else nullcontext() as out:
-        own = Run(_words(options), loaded, jobs, places, out, profile)
+        own = Run(_words(options), loaded, jobs, stations, out, profile)
         if out is not None and out.replaces:
             console.print(out.replaces, markup=False, soft_wrap=True)
         own.record("running")
@@ -199,12 +204,28 @@ def run(options: argparse.Namespace, console: Console) -> int:
         return _run(own, faults, console)
 
 
-def _faults(options: argparse.Namespace, loaded: Loaded, places: Places, profile: str | None) -> _Faults | None:
+def _stations(options: argparse.Namespace, loaded: Loaded) -> Stations:
+    """The executors of a run. Raises ExecutorUnavailable where there is no such one here."""
+    opened = open_executor if loaded.kernel.raw is None else raw.opener(loaded, open_executor)
+    return Stations(
+        options.executor,
+        options.rule or DEFAULT_RULE,
+        options.target,
+        options.flavor,
+        options.schedule_seed,
+        open=opened,
+        command=("check", loaded.reference),
+        usual="checked",
+        says_rule=loaded.tensor_cores,
+    )
+
+
+def _faults(options: argparse.Namespace, loaded: Loaded, stations: Stations, profile: str | None) -> _Faults | None:
     """The mutants that are asked for, or usual; None for none. Raises StrataError where they cannot be."""
     asked = options.mutants
-    if asked is not None and not places.lanes:
+    if asked is not None and not stations.lanes:
         raise StrataError("--mutants are tried on lanes, expected --executor lanes")
-    if options.no_mutants or not places.lanes or (asked is None and profile != DEFAULT_PROFILE):
+    if options.no_mutants or not stations.lanes or (asked is None and profile != DEFAULT_PROFILE):
         return None
     return mutants.chosen(loaded, mutants.USUAL if asked is None else asked)
 
@@ -220,65 +241,82 @@ def _words(options: argparse.Namespace) -> list[str]:
 
 
 def _heading(own: Run) -> str:
-    facts, kernel = own.places.first.describe(), own.loaded.kernel
+    facts, kernel = own.stations.first.describe(), own.loaded.kernel
     names = ("arch", "device", "driver", "nvrtc", "compiler", "threads")
     said = ", ".join(f"{name} {facts[name]}" for name in names if name in facts)
-    if own.places.lanes and own.loaded.tensor_cores:
-        said += f", rule {own.places.rule}"
+    if own.stations.lanes and own.loaded.tensor_cores:
+        said += f", rule {own.stations.rule}"
     if facts.get("instead_of_cuda"):
         said += f"; no card: {facts['instead_of_cuda']}"
     domains = ", ".join(f"{name} {values.domain}" for name, values in kernel.inputs.items())
-    said = f"{kernel.name}: {len(own.jobs)} cases on {own.places.first.name} ({said}); inputs: {domains}"
+    said = f"{kernel.name}: {len(own.jobs)} cases on {own.stations.first.name} ({said}); inputs: {domains}"
     if kernel.raw is not None:
         return f"{said}; {raw.NOT_ATTESTED}"
-    if own.places.lanes:
+    if own.stations.lanes:
         return said
-    return f"{said}; bits {'are' if own.places.predicts else 'are not'} compared with lanes"
+    return f"{said}; bits {'are' if own.predicts else 'are not'} compared with lanes"
 
 
 def _run(own: Run, faults: _Faults | None, console: Console) -> int:
     try:
-        own.places.build(own.jobs, list({job.case.sizes: job.case.by_name for job in own.jobs}.values()))
-        with Reporter(console, len(own.jobs)) as reporter:
-            for job in own.jobs:
-                reporter.starts(job.case.text())
-                result = run_case(own.loaded, job.case, own.places.of(job))
-                own.add(result)
-                reporter.finished(job.case.text(), result["explain"])
-    except KeyboardInterrupt:
-        own.record("interrupted")
-        print_cases(console, own.loaded, own.results, len(own.jobs))
-        return _interrupted(own, "cases", console)
-    except Exception:
-        own.record("failed")
-        if own.results:
+        _cases(own, console)
+    except (KeyboardInterrupt, Exception) as error:
+        own.record(unfinished.status(error))
+        if own.results or isinstance(error, KeyboardInterrupt):
             print_cases(console, own.loaded, own.results, len(own.jobs))
+        if isinstance(error, KeyboardInterrupt):
+            return _interrupted(own, error, console)
         raise
     print_cases(console, own.loaded, own.results, len(own.jobs))
     if own.loaded.kernel.raw is not None:
         console.print(Text(raw.NOT_ATTESTED, "yellow"), soft_wrap=True)
     if faults is not None and not own.verdict.passes:
         console.print("no faults are planted in the source: as it is it does not pass", markup=False, soft_wrap=True)
-    elif faults is not None and not _kill(own, faults, console):
-        return _interrupted(own, "cases and mutants", console)
+    elif faults is not None and (interrupt := _kill(own, faults, console)) is not None:
+        return _interrupted(own, interrupt, console)
     own.record("complete")
     return own.status
 
 
-def _interrupted(own: Run, what: str, console: Console) -> int:
-    own.record("interrupted")
-    where = f" in {own.file.path}" if own.file else ""
-    console.print(f"interrupted: the finished {what} are kept{where}", markup=False, soft_wrap=True)
+def _cases(own: Run, console: Console) -> None:
+    """Run the planned cases."""
+    known = operations(own.loaded)
+    settings = Settings(predict="all" if own.predicts else "none", predictor=own.stations.predictor, names_path=False)
+
+    def finished(job: Job, result: dict[str, Any]) -> None:
+        own.add(result)
+        reporter.finished(job.case.text(), result["explain"])
+
+    with (
+        Reporter(console, len(own.jobs)) as reporter,
+        Prebuild(own.jobs, own.stations, own.predicts, known) as built,
+    ):
+        run_jobs(
+            own.jobs,
+            lambda job: built.wait(job, own.stations.of(job, ())),
+            settings,
+            finished,
+            starts=lambda job: reporter.starts(job.case.text()),
+            operations=known,
+        )
+
+
+def _interrupted(own: Run, error: BaseException, console: Console) -> int:
+    """Say what is finished and where it is kept. Returns the exit status."""
+    own.record(unfinished.INTERRUPTED)
+    said = f"{len(own.results)} of {len(own.jobs)} cases"
+    said += "" if own.matrix is None else f" and {len(own.matrix.trials)} of {own.matrix.planned} mutants"
+    unfinished.say(console, error, f"{said} are finished{unfinished.where(own.file)}")
     return FAILED
 
 
-def _kill(own: Run, faults: _Faults, console: Console) -> bool:
-    """Try mutants and say what became of them. Gives False when Ctrl-C ended it."""
+def _kill(own: Run, faults: _Faults, console: Console) -> KeyboardInterrupt | None:
+    """Try mutants and say what became of them. Gives the Ctrl-C that ended it."""
     planted, made = faults
     own.matrix = mutants.Matrix(made, len(planted))
     jobs = [job for job in own.jobs if job.flavor == "checked"]
     slowest = max(sum(result["seconds"].values()) for result in own.results)
-    whole = True
+    interrupt = None
     try:
         with Reporter(console, len(planted), "mutants") as reporter:
 
@@ -287,12 +325,12 @@ def _kill(own: Run, faults: _Faults, console: Console) -> bool:
                 own.matrix.trials.append(trial)
                 reporter.finished(f"{trial.mutant.name}: {trial.check or trial.fate}", "")
 
-            mutants.tried(own.loaded, planted, jobs, own.places.rule, slowest, finished)
-    except KeyboardInterrupt:
-        whole = False
+            mutants.tried(own.loaded, planted, jobs, own.stations.rule, slowest, finished)
+    except KeyboardInterrupt as error:
+        interrupt = error
     except Exception:
         own.record("failed")
         print_matrix(console, own.matrix)
         raise
     print_matrix(console, own.matrix)
-    return whole
+    return interrupt

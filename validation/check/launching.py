@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
-from strata.executors.base import POISON_OUTPUT, Argument, Buffer, Executor, Witness
+from strata.executors.base import POISON_OUTPUT, Argument, Buffer, Executor
 from validation.check.arrays import Output, Workspace
 from validation.check.author import called
 from validation.check.load import Loaded
 from validation.check.sizes import shape_of
 from validation.core.handed import handed
+from validation.core.outcome import Outcome
 
 #: What outputs hold before a run, and before its repeat: every byte differs, so that one which was never written is
 #: told from one that happens to equal its poison.
 POISONS = (POISON_OUTPUT, POISON_OUTPUT ^ 0xFFFFFFFF)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one run left: outputs by name; a witness of each launch; whether all guards were intact."""
-
-    outputs: Mapping[str, np.ndarray]
-    witnesses: tuple[Witness, ...]
-    guards_ok: bool
 
 
 def launch(

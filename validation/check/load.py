@@ -16,6 +16,7 @@ from types import ModuleType
 from strata.executors.base import Kernel, StrataError, system_reason
 from validation.check.author import called, fault
 from validation.check.own_kernel import Launch, OwnKernel
+from validation.check.path import OwnPath
 from validation.check.refusal import refuse
 from validation.check.sizes import Sizes
 
@@ -46,6 +47,11 @@ class Loaded:
     def reference(self) -> str:
         """`FILE:NAME`, which finds it again."""
         return f"{self.file}:{self.kernel.name}"
+
+    @property
+    def path(self) -> OwnPath:
+        """What stands for its path where cases are run."""
+        return OwnPath(self.kernel.name)
 
     @property
     def source(self) -> Path:

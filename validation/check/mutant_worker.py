@@ -26,11 +26,12 @@ import validation.host.blas_threads  # noqa: F401  before anything imports NumPy
 from strata.command import command
 from strata.executors.base import BuildError, Kernel
 from strata.executors.lanes import LanesExecutor
-from validation.check.case import parse
 from validation.check.load import Loaded, load
-from validation.check.plan import Job
-from validation.check.runner import Memory, Where, run_case
+from validation.check.operation import OwnOperation, operations
+from validation.core.memo import Memo
+from validation.core.settings import Settings
 from validation.core.verdict import Verdict
+from validation.run.runner import Job, run_case
 
 #: What becomes of a mutant.
 KILLED, SURVIVED, NOT_COMPILED, SAME = "killed", "survived", "not compiled", "same program"
@@ -53,10 +54,11 @@ class Bench:
 
     def __init__(self, reference: str, cases: Sequence[tuple[str, int | None]], rule: str, seconds: int) -> None:
         self.loaded = load(reference)
-        self.jobs = [Job(parse(text, self.loaded.kernel), "checked", schedule) for text, schedule in cases]
+        own = OwnOperation(self.loaded)
+        self.jobs = [Job(own.parse(text), self.loaded.path, "checked", schedule) for text, schedule in cases]
         self.seconds = seconds
         self._rule = rule
-        self._memory = Memory(len(self.jobs))
+        self._memos = [Memo() for _ in self.jobs]  # what is known of a case is known for every mutant
         self._executors: dict[tuple[str, int | None], LanesExecutor] = {}
 
     def executor(self, flavor: str, seed: int | None) -> LanesExecutor:
@@ -67,7 +69,8 @@ class Bench:
 
     def kernels(self, loaded: Loaded) -> list[Kernel]:
         """What the cases launch, each once."""
-        return list({image: None for job in self.jobs for image, _ in loaded.launches(job.case.by_name)})
+        own = OwnOperation(loaded)
+        return list({image: None for job in self.jobs for image in own.kernels(job.path, job.case)})
 
     def built(self, loaded: Loaded, flavor: str) -> list[str]:
         """The digests of the images. Raises BuildError."""
@@ -75,12 +78,11 @@ class Bench:
 
     def judged(self, loaded: Loaded) -> dict[str, Any] | None:
         """The first check that refuses a kernel; None when all cases pass."""
-        for job in self.jobs:
+        for job, memo in zip(self.jobs, self._memos, strict=True):
             _allow(self.seconds)
-            where = Where(
-                self.executor("checked", job.schedule), self.executor("checked", (job.schedule or 0) + 1), "check"
-            )
-            result = run_case(loaded, job.case, where, self._memory)
+            settings = Settings(twin=self.executor("checked", (job.schedule or 0) + 1))
+            executor = self.executor("checked", job.schedule)
+            result = run_case(job.case, job.path, executor, settings, memo, operations(loaded))
             verdict = Verdict(result["verdict"])
             if not verdict.passes:
                 failed = [check for check in result["checks"] if check["verdict"] == result["verdict"]]

@@ -31,9 +31,9 @@ from strata.cpus import usable
 from strata.executors.base import ExecutorUnavailable, StrataError
 from validation.check.load import Loaded
 from validation.check.mutant_worker import KILLED, NOT_COMPILED, SAME, SURVIVED
-from validation.check.plan import Job
 from validation.check.refusal import refuse
 from validation.check.source_mutants import ROUNDING_KINDS, SourceMutant, generate, spread
+from validation.run.runner import Job
 
 #: Mutants that are tried unless another number is asked for.
 USUAL = 48

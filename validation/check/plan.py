@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from strata.executors.base import StrataError
 from validation.check.author import called
@@ -15,6 +14,7 @@ from validation.check.recipes import RECIPES
 from validation.check.refusal import refuse
 from validation.check.sizes import Size, shape_of
 from validation.core.random_streams import Stream
+from validation.run.runner import Job
 
 PROFILES = ("quick", "standard", "full")
 #: The seed of all cases unless another is asked for.
@@ -25,15 +25,6 @@ MOST_ELEMENTS = {"quick": 1 << 18, "standard": 1 << 20, "full": 1 << 24}
 _OF_SIZES = "signed_decades"
 #: Up to so many elements a case runs in the checked build of lanes, which watches every access.
 _CHECKED = 1 << 18
-
-
-@dataclass(frozen=True)
-class Job:
-    """A planned case, the build of lanes that runs it, and the order of its lanes and blocks."""
-
-    case: OwnCase
-    flavor: str = "checked"
-    schedule: int | None = None
 
 
 def usual(kernel: OwnKernel) -> list[str]:
@@ -185,12 +176,25 @@ def random_cases(loaded: Loaded, count: int, seed: int) -> list[OwnCase]:
     while len(made) < count:
         stream = Stream.of(seed, "random case", index)
         index += 1
-        sizes = {name: _random_size(size, stream.child(name)) for name, size in kernel.sizes.items()}
-        fits = _fitting(loaded, sizes, MOST_ELEMENTS["quick"])
+        fits = _random_sizes(loaded, stream)
         if fits is not None:
             name = names[int(stream.child("recipe").below(len(names), 1)[0])]
             made.append(case_of(kernel, name, int(stream.child("seed").below(1 << 31, 1)[0]), fits))
     return made
+
+
+def random_case(loaded: Loaded, recipe: str, words: Sequence[int]) -> OwnCase:
+    """The case of a recipe that random words choose, the first of them its seed. Raises StrataError for a kernel
+    without a size that fits."""
+    usual_sizes = sizes_of(loaded, "quick")
+    fits = _random_sizes(loaded, Stream.of(words[0], "random words", *words[1:]))
+    return case_of(loaded.kernel, recipe, words[0], fits or usual_sizes[0])
+
+
+def _random_sizes(loaded: Loaded, stream: Stream) -> dict[str, int] | None:
+    """Random sizes that fit the quick profile, None where those that were drawn do not."""
+    sizes = {name: _random_size(size, stream.child(name)) for name, size in loaded.kernel.sizes.items()}
+    return _fitting(loaded, sizes, MOST_ELEMENTS["quick"])
 
 
 def _random_size(size: Size, stream: Stream) -> int:
@@ -201,15 +205,20 @@ def _random_size(size: Size, stream: Stream) -> int:
     return size.near((1 << (bits - 1)) + int(stream.below(1 << min(bits - 1, 31), 1)[0]))
 
 
-def jobs(loaded: Loaded, planned: list[OwnCase], profile: str | None) -> list[Job]:
+def small(loaded: Loaded, case: OwnCase) -> bool:
+    """Whether lanes run a case in the checked build, which watches every access."""
+    return elements(loaded, case.by_name) <= _CHECKED
+
+
+def jobs(loaded: Loaded, planned: Sequence[OwnCase], profile: str | None) -> list[Job]:
     """How lanes run planned cases: small ones in the checked build, every second one under another schedule; the first
     one in the fast build besides, and outside of the quick profile with the compiler's sanitizers."""
     made = []
     for index, case in enumerate(planned):
-        checked = elements(loaded, case.by_name) <= _CHECKED
-        made.append(Job(case, "checked" if checked else "fast", index if index % 2 else None))
+        flavor = "checked" if small(loaded, case) else "fast"
+        made.append(Job(case, loaded.path, flavor, index if index % 2 else None))
     if profile is not None and made:
-        made.insert(1, Job(planned[0], "fast", 1))
+        made.insert(1, Job(planned[0], loaded.path, "fast", 1))
         if profile != "quick":
-            made.append(Job(planned[0], "sanitize"))
+            made.append(Job(planned[0], loaded.path, "sanitize"))
     return made

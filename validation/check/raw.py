@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from strata.executors.base import (
     Argument,
     Buffer,
     Executor,
+    ExecutorUnavailable,
     Image,
     Kernel,
     LaunchError,
@@ -108,6 +109,24 @@ class RawExecutor:
             raise refuse("raw", type(made).__name__, "a cupy.RawKernel or cupy.RawModule")
         made.compile()
         return made
+
+
+def opener(loaded: Loaded, open: Callable[..., Executor]) -> Callable[..., Executor]:
+    """What opens executors for a kernel of CuPy, as `open` does: cards alone.
+
+    It raises ExecutorUnavailable for lanes, and where there is no card.
+    """
+    said = f"{loaded.kernel.name} is a kernel of CuPy, which runs on a card alone"
+
+    def opened(name: str, **options: Any) -> Executor:
+        if name == "lanes":
+            raise ExecutorUnavailable(f"{said}, expected --executor cuda")
+        try:
+            return RawExecutor(open("cuda", **options), loaded)
+        except ExecutorUnavailable as error:
+            raise ExecutorUnavailable(f"{said}: {error}") from error
+
+    return opened
 
 
 def _value(argument: Argument) -> np.generic:

@@ -23,6 +23,11 @@ class CaseError(StrataError):
     """A case that cannot exist; the message names the value and what was expected."""
 
 
+def written(recipe: str, values: Sequence[tuple[str, object]]) -> str:
+    """The canonical one-line form of a case: its recipe, and keys with their values in their order."""
+    return " ".join([f"recipe={recipe}", *(f"{key}={value}" for key, value in values)])
+
+
 class AnyCase(Protocol):
     """What a case of every operation has."""
 
@@ -107,10 +112,8 @@ class Fields:
 
     def text(self, case: Any) -> str:
         """The canonical one-line form of a case with an attribute for each key."""
-        words = [f"recipe={case.recipe}"]
-        words += [f"{key}={getattr(case, name)}" for key, name in self.names.items()]
-        words += [f"{key}={value}" for key, value in getattr(case, "options", ())]
-        return " ".join(words)
+        values = [(key, getattr(case, name)) for key, name in self.names.items()]
+        return written(case.recipe, [*values, *getattr(case, "options", ())])
 
     def brief(self, case: Any) -> str:
         """The text form without numbers at their defaults."""

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from strata.executors.base import Executor, Kernel, StrataError
+from strata.executors.base import Executor, ExecutorUnavailable, Kernel, StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import Path
 from validation.core.case import AnyCase
@@ -26,6 +26,7 @@ from validation.core.findings import Findings
 from validation.core.fuzz_compared import FuzzKind
 from validation.core.memo import Memo
 from validation.core.outcome import Arrays, Expected, Outcome, Reference, Run
+from validation.core.recipe import unknown_recipe
 from validation.core.recordable import Recordable
 from validation.core.settings import Settings
 from validation.core.sizes import Sizes
@@ -122,6 +123,10 @@ class Operation(ABC):
         Where it stands in lists and plans: those of small ranks come first, equal ones by the name of their folder.
     fuzz
         How its paths are fuzzed; None where they are not.
+    ends_a_run
+        Exceptions that every case would meet, so that they are no case's verdict and end the run.
+    bounds
+        Names of the checks of wrong values, which say more of a case than that it changes from run to run.
     record
         What a record and its verifier ask of it; None where no record is of it.
     conventional
@@ -144,6 +149,13 @@ class Operation(ABC):
     every_bit: bool = False
     sizes: Sizes | None = None
     soak_turns: int = 1
+    ends_a_run: tuple[type[Exception], ...] = (ExecutorUnavailable,)
+    bounds: tuple[str, ...] = ("bound",)
+
+    @staticmethod
+    def title(case: AnyCase, path: Path) -> str:
+        """What a case is called in the line on why it did not pass."""
+        return path.name
 
     # ---- what there is -------------------------------------------------------------------------------------------
 
@@ -175,6 +187,14 @@ class Operation(ABC):
         """The recipe of a name that is made of parts, None where it is no such name. Raises StrataError for a part
         that does not exist."""
         return None
+
+    def recipe(self, name: str) -> Recipe:
+        """The recipe of a name. Raises StrataError for a name that none of its data has."""
+        known = {one.name: one for one in self.recipes()}
+        found = known.get(name) or self.composed(name)
+        if found is None:
+            raise unknown_recipe(name, known)
+        return found
 
     def random_recipe(self, turn: int, words: Sequence[int]) -> str:
         """The recipe of turn `turn` of a soak: every one in as many turns as there are recipes."""

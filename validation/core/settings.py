@@ -40,6 +40,7 @@ class Settings:
     predictor: opens lanes with a rule, for predictions; repeat_executor: an executor of the same kind under
     another schedule, on which a path is repeated (None repeats on the same executor); capture: the
     file of recipe `captured`; invocation: the command that reruns a case, up to `--paths`;
+    names_path: whether that command takes the path besides;
     recorder: is shown every judged output, None for runs that make no record."""
 
     reps: int = 0
@@ -48,4 +49,5 @@ class Settings:
     repeat_executor: Executor | None = None
     capture: FilePath | None = None
     invocation: str = "python -m validation parity"
+    names_path: bool = True
     recorder: Recorder | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from functools import cache
 
 from strata.memory.arena.pieces import MiB
 from strata.memory.cache.adaptive import AdaptiveTier, Pace
@@ -142,13 +143,16 @@ class World:
         return found
 
     def killed(self) -> list[str]:
-        """After the process nothing of it is left on the card, and the next one opens there."""
+        """After the process nothing of it is left on the card, and the next one opens there.
+
+        On a card that is as new, the next process is one like any first one, so it is opened once for all worlds alike.
+        """
         self.driver.kill()
         if self.card.used:
             return [f"{self.card.used} bytes are left on the card after the process has ended"]
-        following = type(self)(self.kind, self.card)
-        following.open()
-        return following.problems() + following.at_home() + following.close()
+        if self.card.as_new and not (self.card.wddm or self.card.optimism):
+            return list(_first_process(type(self), self.kind, self.card.total))
+        return _process(type(self), self.kind, self.card)
 
 
 class LargestWorld(World):
@@ -166,6 +170,19 @@ class LargestWorld(World):
 
         # Twice refused, there is still more than LEND 1 takes.
         return open_largest_cache(self.driver, self.source, slots_of, BYTES * 8 // 5, 0, self.profile, self.piece)
+
+
+def _process(world: type[World], kind: str, card: FakeCard) -> list[str]:
+    """What is wrong with a process on a card, from its opening to its closing."""
+    process = world(kind, card)
+    process.open()
+    return process.problems() + process.at_home() + process.close()
+
+
+@cache
+def _first_process(world: type[World], kind: str, total: int) -> tuple[str, ...]:
+    """`_process` on a new card of `total` bytes."""
+    return tuple(_process(world, kind, FakeCard(total)))
 
 
 @contextmanager

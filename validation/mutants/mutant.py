@@ -72,10 +72,15 @@ class Mutant:
 
 
 def copy_sources(to: FilePath, root: FilePath = ROOT, tests: bool = False) -> None:
-    """Copy the packages that a run needs into the directory `to`; with `tests`, what a test run needs as well."""
+    """Copy the packages that a run needs into the directory `to`; with `tests`, what a test run needs as well.
+
+    Bytecode comes along, and is as good there: a copy has its file's time. Without it each process of a trial compiles
+    all of it.
+    """
     for name in PACKAGES + TESTS if tests else PACKAGES:
         if (root / name).is_dir():
-            shutil.copytree(root / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+            # Bytecode that a process is just writing has a number behind its name, and may be gone the next moment.
+            shutil.copytree(root / name, to / name, ignore=shutil.ignore_patterns("*.pyc.*"))
         else:
             shutil.copy(root / name, to / name)
 
@@ -89,6 +94,9 @@ def apply(mutant: Mutant, tree: FilePath) -> None:
         except OSError as error:
             raise MutantError(f"mutant {mutant.name}: cannot read {edit.file}: {error.strerror}") from error
         file.write_text(changed(mutant.name, edit, source))
+        # Bytecode is told apart by the second and the size of its source, which an edit may both keep.
+        for compiled in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
+            compiled.unlink()
 
 
 def changed(name: str, edit: Edit, source: str) -> str:

@@ -186,7 +186,7 @@ def _python(tree: FilePath, name: str, words: list[str]) -> subprocess.Completed
     with subprocess.Popen(
         [sys.executable, *words],
         cwd=tree,
-        env=os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ | {"PYTHONPATH": str(tree)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

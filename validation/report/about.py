@@ -134,8 +134,9 @@ def _bits(source: Source) -> Markup:
     if not compared:
         why = " (on lanes there is nothing to compare with)" if source.simulated else ""
         return joined(f"none were compared with a prediction{why}")
+    due = "their predicted bits" if source.own is None else "bits that are known"
     total, wrong = sum(case.compared or 0 for case in compared), sum(case.differing or 0 for case in compared)
-    text = f"{total:,} outputs of {len(compared):,} cases compared with their predicted bits, {wrong:,} differ"
+    text = f"{total:,} outputs of {len(compared):,} cases compared with {due}, {wrong:,} differ"
     return joined(text, " ", badge(_bits_badge(source)))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from strata.executors import NAMES as EXECUTORS
 from strata.executors.base import StrataError
@@ -134,6 +134,45 @@ def on(executor: str, rule: str) -> str:
     return shlex.join([*_PROGRAM, *words])
 
 
+#: Options of check that a command of it may have.
+_OF_CHECK: dict[str, Callable[[str], str]] = {
+    **{name: _OPTIONS[name] for name in ("--profile", "--seed", *_OF_A_CASE[:5], "--out")},
+    "--random": _whole,
+    "--case": _matching("recipe=[a-z0-9_]{1,64} seed=[0-9]{1,20}( [A-Za-z_][A-Za-z0-9_]{0,63}=[0-9]{1,20}){1,64}"),
+}
+_KERNEL = re.compile(r"(?:.*/)?([A-Za-z0-9_][A-Za-z0-9_.-]{0,99}[.]py)((?::[A-Za-z_][A-Za-z0-9_]{0,99})?)", re.ASCII)
+
+
+def _check(text: str) -> tuple[list[str], dict[str, str]] | None:
+    """The beginning of a command of check, of its file no more than the name, and its options; None where this
+    version does not know them."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    begins = [*_PROGRAM[:3], "check"]
+    kernel = _KERNEL.fullmatch(words[4]) if words[:4] == begins and len(words) > 4 else None
+    options = None if kernel is None else _options(words[5:], _OF_CHECK)
+    return None if kernel is None or options is None else ([*begins, kernel[1] + kernel[2]], options)
+
+
+def of_check(text: str) -> str:
+    """The command of a whole run of check, to be given in the directory of its file; "" as of `of_run`."""
+    known = _check(text)
+    if known is None:
+        return ""
+    return shlex.join(known[0] + [word for pair in known[1].items() if pair[0] != "--out" for word in pair])
+
+
+def of_check_case(case: str, told: str) -> str:
+    """The command of one case of check; "" where case or command are none. told: as of `of_case`."""
+    known, text = _check(told), _OF_CHECK["--case"](case)
+    if known is None or not text:
+        return ""
+    words = [word for name, value in known[1].items() if name in _OF_A_CASE for word in (name, value)]
+    return shlex.join([*known[0], *words, "--case", text])
+
+
 def _parsed(text: str) -> dict[str, str] | None:
     """Options and their values, each known; None when anything is not."""
     try:
@@ -142,12 +181,15 @@ def _parsed(text: str) -> dict[str, str] | None:
         return None
     if words[: len(_PROGRAM)] != _PROGRAM:
         return None
+    return _options(words[len(_PROGRAM) :], _OPTIONS)
+
+
+def _options(rest: list[str], known: Mapping[str, Callable[[str], str]]) -> dict[str, str] | None:
     found: dict[str, str] = {}
-    rest = words[len(_PROGRAM) :]
     while rest:
         word, equals, value = rest.pop(0).partition("=")
         # As argparse has it: the beginning of a name does, where it begins one name alone.
-        names = [name for name in _OPTIONS if word == name] or [name for name in _OPTIONS if name.startswith(word)]
+        names = [name for name in known if word == name] or [name for name in known if name.startswith(word)]
         if len(names) != 1 or not word.startswith("--") or names[0] in found:
             return None
         (name,) = names
@@ -156,7 +198,7 @@ def _parsed(text: str) -> dict[str, str] | None:
             if not rest or rest[0].startswith("-"):
                 return None
             value = rest.pop(0)
-        found[name] = _OPTIONS[name](value)
+        found[name] = known[name](value)
         if not found[name] and name not in _PLACES:
             return None
     return found

@@ -7,7 +7,8 @@ claims besides can only take that away. Its texts are shown, and its commands co
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -15,6 +16,7 @@ from strata.executors.base import StrataError
 from strata.shown import shown_throughout
 from validation.numerics.ulps import BUCKETS
 from validation.report import commands
+from validation.report.fields import capability_of, count_of, digests_of, list_of, number, object_of, text_of, whole
 from validation.report.source import CaseView, Source, Timing
 from validation.run import owner
 from validation.run.run_file import SCHEMA
@@ -33,48 +35,61 @@ _FACTS = (
     ("rule", "tensor-core rule"),
     ("flavor", "build"),
 )
-_LONGEST_LIST = 100_000
 
 
 def of_run(value: Mapping[str, Any], name: str) -> Source:
     """The source of a parsed run. Raises StrataError naming the field that is not as expected."""
+    value, source = of_schema(value, name, SCHEMA, _case)
+    plan = value.get("plan") if isinstance(value.get("plan"), dict) else {}
+    assert isinstance(plan, dict)
+    return replace(
+        source,
+        said=_said(value, len(source.cases)),
+        missing=[(text_of(item, "path"), text_of(item, "case")) for item in list_of(value, "not_run", name)],
+        profile=text_of(plan, "profile"),
+        command=commands.of_run(text_of(value, "command")),
+    )
+
+
+def of_schema(
+    value: Mapping[str, Any], name: str, schema: str, case_of: Callable[[Any, str], CaseView]
+) -> tuple[Mapping[str, Any], Source]:
+    """What runs of every schema tell: the value with its texts made safe to show, and the source of it.
+
+    case_of: reads a case; the name of its place is for messages. Raises StrataError naming the field that is not as
+    expected.
+    """
     try:
         value = shown_throughout(dict(value))
     except RecursionError:
         raise StrataError(f"{name} is nested too deep for a run") from None
-    if value.get("schema") != SCHEMA:
-        raise StrataError(f"{name}: schema is {value.get('schema')!r:.60}, expected {SCHEMA}")
-    executor = _object(value, "executor", name)
-    cases = [_case(item, f"{name}: case {i}") for i, item in enumerate(_list(value, "cases", name))]
-    missing = [(_text(item, "path"), _text(item, "case")) for item in _list(value, "not_run", name)]
+    if value.get("schema") != schema:
+        raise StrataError(f"{name}: schema is {value.get('schema')!r:.60}, expected {schema}")
+    executor = object_of(value, "executor", name)
+    cases = [case_of(item, f"{name}: case {i}") for i, item in enumerate(list_of(value, "cases", name))]
     facts = [(label, str(executor[key])) for key, label in _FACTS if executor.get(key) is not None]
     facts += [(key, str(value[key])) for key in ("system", "machine", "python", "numpy") if value.get(key) is not None]
-    plan = value.get("plan") if isinstance(value.get("plan"), dict) else {}
-    assert isinstance(plan, dict)
-    arch = _text(executor, "arch")
-    return Source(
+    arch = text_of(executor, "arch")
+    source = Source(
         kind="run",
         name=name,
-        device=_text(executor, "device") or arch or "an unnamed device",
-        executor=_text(executor, "executor"),
-        capability=_capability(executor.get("capability")),
+        device=text_of(executor, "device") or arch or "an unnamed device",
+        executor=text_of(executor, "executor"),
+        capability=capability_of(executor.get("capability")),
         status=_status(value),
-        planned=_count(value, "planned", name),
+        planned=count_of(value, "planned", name),
         cases=cases,
-        said=_said(value, len(cases)),
-        missing=missing,
         facts=facts,
         code=[("all", arch)] if arch else [],
-        digests=_digests(value.get("sources")),
-        profile=_text(plan, "profile"),
-        command=commands.of_run(_text(value, "command")),
-        when=_text(value, "started"),
+        digests=digests_of(value.get("sources")),
+        when=text_of(value, "started"),
     )
+    return value, source
 
 
 def _status(value: Mapping[str, Any]) -> str:
     """What the file says of itself, but that a running run whose process is no more was interrupted."""
-    status = _text(value, "status")
+    status = text_of(value, "status")
     return "interrupted" if status == "running" and owner.ended(value.get("process")) else status
 
 
@@ -119,22 +134,22 @@ def _case(value: Any, name: str) -> CaseView:
     slack: dict[str, float] = {}
     compared: int | None = None
     differing: int | None = None
-    for check in _list(value, "checks", name):
+    for check in list_of(value, "checks", name):
         own = check.get("figures") if isinstance(check, dict) else None
         if not isinstance(own, dict):
             continue
-        share = _number(own.get("slack"))
+        share = number(own.get("slack"))
         if share is not None:
-            slack[_text(check, "name")] = share
+            slack[text_of(check, "name")] = share
         if check.get("name") == "prediction":
-            compared, differing = _whole(own.get("compared")), _whole(own.get("differing"))
-    path, text = _text(value, "path"), _text(value, "case")
+            compared, differing = whole(own.get("compared")), whole(own.get("differing"))
+    path, text = text_of(value, "path"), text_of(value, "case")
     return CaseView(
         path,
         text,
-        _text(value, "verdict"),
-        _text(value, "explain").partition(" | rerun: ")[0].removeprefix(f"{_text(value, 'verdict')} {path} "),
-        commands.of_case(path, text, _text(value, "rerun")),
+        text_of(value, "verdict"),
+        text_of(value, "explain").partition(" | rerun: ")[0].removeprefix(f"{text_of(value, 'verdict')} {path} "),
+        commands.of_case(path, text, text_of(value, "rerun")),
         slack,
         compared,
         differing,
@@ -148,7 +163,7 @@ def _case(value: Any, name: str) -> CaseView:
 def _timing(value: Any) -> Timing | None:
     if not isinstance(value, dict) or not isinstance(value.get("milliseconds"), list):
         return None
-    times = [_number(item) for item in value["milliseconds"]]
+    times = [number(item) for item in value["milliseconds"]]
     known = [time for time in times if time is not None and 0 < time < math.inf]
     if not known or len(known) != len(times):
         return None
@@ -158,59 +173,4 @@ def _timing(value: Any) -> Timing | None:
 def _counts(value: Any) -> Sequence[int]:
     if not isinstance(value, list) or len(value) > BUCKETS + 1:
         return ()
-    return [_whole(item) or 0 for item in value]
-
-
-def _number(value: Any) -> float | None:
-    """A float, also of the texts that stand for what JSON has no number for."""
-    if value in ("NaN", "Infinity", "-Infinity"):
-        return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
-
-
-def _text(value: Mapping[str, Any], key: str) -> str:
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""
-
-
-def _count(value: Mapping[str, Any], key: str, name: str) -> int:
-    found = _whole(value.get(key))
-    if found is None:
-        raise StrataError(f"{name}: {key} is {value.get(key)!r:.60}, expected a whole number")
-    return found
-
-
-def _object(value: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
-    found = value.get(key)
-    if not isinstance(found, dict):
-        raise StrataError(f"{name}: {key} is a {type(found).__name__}, expected an object")
-    return found
-
-
-def _list(value: Mapping[str, Any], key: str, name: str) -> list[Any]:
-    found = value.get(key)
-    if not isinstance(found, list) or len(found) > _LONGEST_LIST:
-        raise StrataError(f"{name}: {key} is a {type(found).__name__}, expected a list of at most {_LONGEST_LIST:,}")
-    return found
-
-
-def _digests(value: Any) -> dict[str, str]:
-    return {key: item for key, item in value.items() if isinstance(item, str)} if isinstance(value, dict) else {}
-
-
-def _capability(value: Any) -> int | None:
-    """`9.0` as 90."""
-    if not isinstance(value, str):
-        return None
-    major, dot, minor = value.partition(".")
-    known = dot and major.isascii() and major.isdigit() and minor.isascii() and minor.isdigit() and len(value) < 6
-    return int(major) * 10 + int(minor) if known else None
+    return [whole(item) or 0 for item in value]

@@ -5,13 +5,15 @@ Pure: the same evidence and the same kernels give the same bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path as FilePath
 
-from validation.report import about, charts, gate_part, outcome
+from validation.report import about, charts, gate_part, outcome, own_part
 from validation.report.markup import Markup, Node, joined, raw, tag
 from validation.report.matrix import matrix
 from validation.report.read import Evidence
 from validation.report.sentence import of_evidence
+from validation.report.source import Source
 
 STYLE = FilePath(__file__).with_name("page.css")
 #: Forbids what the page does not have anyway: scripts, and whatever would have to be fetched.
@@ -26,28 +28,30 @@ _CONTENTS = (
     ("times", "Time"),
     ("rerun", "Run again"),
 )
+#: Parts of a page that has kernels of their authors alone.
+_OF_OWN = ("ran", "rerun")
 
 
 def page(evidence: Evidence) -> str:
     """The whole page. Raises StrataError when matplotlib is missing."""
-    sources = evidence.shown
+    shown = evidence.shown
+    own = [source for source in shown if source.own is not None]
+    sources = [source for source in shown if source.own is None]
+    ours = bool(sources) or not own
+    about_what = "Strata parity report" if ours else "Strata check report"
     sentence = of_evidence(evidence)
-    failed = outcome.failures(sources)
+    failed = outcome.failures(shown)
     parts: list[Node] = [
-        tag("p", "Strata parity report", class_="eyebrow"),
+        tag("p", about_what, class_="eyebrow"),
         outcome.banner(sentence),
-        about.intro(),
-        _contents(failed is not None),
+        about.intro() if ours else None,
+        own_part.intro() if own else None,
+        _contents(failed is not None, [name for name in _CONTENTS if ours or name[0] in _OF_OWN], own),
         failed,
         about.ran(evidence.sources),
-        about.not_run(sources),
-        gate_part.gate(evidence, matrix(evidence)),
-        charts.errors(sources),
-        charts.ulps(sources),
-        charts.bits(sources),
-        charts.identification(evidence.sources),
-        charts.times(sources),
-        outcome.reruns(sources),
+        *(own_part.own(source, f"kernel-{index}") for index, source in enumerate(own)),
+        *(_of_ours(evidence, sources) if ours else ()),
+        outcome.reruns(shown),
     ]
     head = tag(
         "head",
@@ -55,13 +59,27 @@ def page(evidence: Evidence) -> str:
         tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         tag("meta", name_="color-scheme", content="light dark"),
-        tag("title", outcome.title(sentence)),
+        tag("title", f"{sentence.tone.value}: {about_what}"),
         tag("style", raw(STYLE.read_text(encoding="utf-8"))),
     )
     return f"<!doctype html>\n{tag('html', head, tag('body', tag('main', *parts)), lang='en')}\n"
 
 
-def _contents(failed: bool) -> Markup:
-    items = ([("failed", "Failed cases")] if failed else []) + list(_CONTENTS)
+def _of_ours(evidence: Evidence, sources: Sequence[Source]) -> list[Node]:
+    """What is said of the kernels of this repository alone."""
+    return [
+        about.not_run(sources),
+        gate_part.gate(evidence, matrix(evidence)),
+        charts.errors(sources),
+        charts.ulps(sources),
+        charts.bits(sources),
+        charts.identification(evidence.sources),
+        charts.times(sources),
+    ]
+
+
+def _contents(failed: bool, parts: Sequence[tuple[str, str]], own: Sequence[Source]) -> Markup:
+    kernels = [(f"kernel-{index}", f"Kernel {source.own.kernel}") for index, source in enumerate(own) if source.own]
+    items = [*([("failed", "Failed cases")] if failed else []), *parts[:1], *kernels, *parts[1:]]
     links = [tag("a", text, href=f"#{name}") for name, text in items]
     return tag("nav", *(joined(link, " ") for link in links), aria_label="Contents")

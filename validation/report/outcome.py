@@ -77,9 +77,9 @@ def path_rows(cases: Sequence[CaseView]) -> Markup:
                 breakable(path),
                 count,
                 others,
-                _most(own, "bound"),
-                _most(own, "baseline bound"),
-                _most(own, "certified"),
+                most(own, "bound"),
+                most(own, "baseline bound"),
+                most(own, "certified"),
                 bits,
                 differing,
             ]
@@ -89,7 +89,8 @@ def path_rows(cases: Sequence[CaseView]) -> Markup:
     return table(headings, rows, "Every path that was run, with its largest shares of bounds", (1, 3, 4, 5, 6, 7))
 
 
-def _most(cases: Sequence[CaseView], check: str) -> str:
+def most(cases: Sequence[CaseView], check: str) -> str:
+    """The largest share of a bound among cases, as the page shows it."""
     found = [case.slack[check] for case in cases if check in case.slack]
     if any(map(math.isnan, found)):
         return "NaN"
@@ -111,6 +112,8 @@ def reruns(sources: Sequence[Source]) -> Markup:
             " runs the same kernel on the CPU.",
         ),
     ]
+    if any(source.own for source in sources):
+        parts.append(tag("p", "Commands of a kernel of its author's own are for the directory of the author's file."))
     if nearest:
         parts.append(tag("p", f"The {len(nearest)} cases that used most of their bound:"))
         rows: list[list[Node]] = [
@@ -123,11 +126,6 @@ def reruns(sources: Sequence[Source]) -> Markup:
         parts.append(tag("p", "The whole run, its options as the file tells them; where results go is yours to say:"))
         parts += [tag("pre", tag("code", command)) for command in dict.fromkeys(whole)]
     return tag("section", *parts, id="rerun")
-
-
-def title(sentence: Sentence) -> str:
-    """The page's title."""
-    return f"{sentence.tone.value}: Strata parity report"
 
 
 def section(name: str, heading: str, *children: Node) -> Markup:

@@ -10,10 +10,11 @@ from strata.executors.base import StrataError
 from strata.shown import shown
 from validation.host import json_file
 from validation.host.json_file import JsonError
+from validation.report.from_check import of_check
 from validation.report.from_record import of_outcome, of_record
 from validation.report.from_run import of_run
 from validation.report.source import Source, Verified
-from validation.run.run_file import SCHEMA
+from validation.run.run_file import CHECK_SCHEMA, SCHEMA
 
 #: Bytes a run may have: one of the full profile over all paths has below 20 MiB.
 LARGEST_RUN = 64 << 20
@@ -56,6 +57,8 @@ def of_file(file: FilePath) -> Source:
         raise StrataError(f"{name} cannot be read: {str(error)[:120]}") from None
     if isinstance(value, dict) and value.get("schema") == SCHEMA:
         return of_run(value, name)
+    if isinstance(value, dict) and value.get("schema") == CHECK_SCHEMA:
+        return of_check(value, name)
     return of_record(data, name)
 
 

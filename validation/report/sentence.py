@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from validation.report.read import Evidence
@@ -31,7 +31,12 @@ _ORDER = list(Tone)
 
 
 def of_source(source: Source) -> Sentence:
-    """The sentence of one file."""
+    """The sentence of one file, which names the kernel that is its author's own."""
+    said = _of_source(source)
+    return said if source.own is None else replace(said, text=f"{source.own.kernel}: {said.text}")
+
+
+def _of_source(source: Source) -> Sentence:
     ran = [case for case in source.cases if case.verdict != "NOT_RUN"]
     failed, planned = source.failed, source.planned
     on = f"on {source.where}"
@@ -61,7 +66,7 @@ def _green(source: Source, text: str) -> Sentence:
         if source.said:
             first = source.said[0].partition(": ")[0]
             return Sentence(Tone.FAILED, f"Not a pass: {text[0].lower()}{text[1:]}, but {first}.", source.said)
-        return Sentence(Tone.PASSED, f"{text}.")
+        return Sentence(Tone.PASSED, f"{text}.", [source.own.counted] if source.own and source.own.counted else [])
     if source.said:
         return Sentence(Tone.FAILED, f"{text}, says a record that is not what it is called.", source.said)
     if source.verified is None:

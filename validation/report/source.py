@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from strata.gates.record import Record
 from validation.core.verdict import Verdict
+from validation.report.own import Own
 
 _PASSES = frozenset(verdict.value for verdict in Verdict if verdict.passes)
 
@@ -77,7 +78,7 @@ class Source:
     None on the CPU; native: whether a card ran it; said: what the file itself says besides its cases that keeps it
     from passing, a line each; facts: label and value of what is attested; record: for the gate; verified: what a
     verifier said, None when none was asked; vectors, special: bits of the identification; twin: the name of a run in
-    this report that a record was made of."""
+    this report that a record was made of; own: of a run of check, None for the kernels of this repository."""
 
     kind: str
     name: str
@@ -100,6 +101,7 @@ class Source:
     vectors: Mapping[str, str] | None = None
     special: Mapping[str, str] | None = None
     twin: str = ""
+    own: Own | None = None
 
     @property
     def failed(self) -> list[CaseView]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -57,7 +57,8 @@ def _ratios(results: list[dict[str, Any]]) -> str:
     return ", ".join(f"{ratio:.2f}x" for ratio in ratios)
 
 
-def _verdicts(results: list[dict[str, Any]]) -> Text:
+def verdicts(results: Sequence[Mapping[str, Any]]) -> Text:
+    """How many cases came to what."""
     text = Text()
     for verdict in Verdict:
         count = sum(result["verdict"] == verdict.value for result in results)
@@ -69,20 +70,35 @@ def _verdicts(results: list[dict[str, Any]]) -> Text:
 
 def path_table(results: list[dict[str, Any]]) -> Table:
     """One row for each path of `results`, in their order. Columns that no case fills are left out."""
-    by_path: dict[str, list[dict[str, Any]]] = {}
-    for result in results:
-        by_path.setdefault(result["path"], []).append(result)
     rows: list[dict[str, str | Text]] = []
-    for name, own in by_path.items():
-        row: dict[str, str | Text] = {"path": name, "verdicts": _verdicts(own)}
+    for name, own in grouped(results, "path").items():
+        row: dict[str, str | Text] = {"path": name, "verdicts": verdicts(own)}
         row |= {heading: _largest(own, figure) for heading, figure in _ERRORS.items()}
-        row |= {"bits": _predicted(own), "speed": _ratios(own)}
-        row["s"] = f"{sum(sum(result['seconds'].values()) for result in own):.1f}"
+        row |= {"bits": _predicted(own), "speed": _ratios(own), "s": took(own)}
         rows.append(row)
+    return grid(rows)
+
+
+def grouped(results: Sequence[dict[str, Any]], key: str) -> dict[str, list[dict[str, Any]]]:
+    """Results by what they have under a key, in their order."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for result in results:
+        found.setdefault(result[key], []).append(result)
+    return found
+
+
+def took(results: Sequence[Mapping[str, Any]]) -> str:
+    """The seconds of some cases."""
+    return f"{sum(sum(result['seconds'].values()) for result in results):.1f}"
+
+
+def grid(rows: Sequence[Mapping[str, str | Text]]) -> Table:
+    """A table of rows by heading, the first column and the verdicts set left; columns that no row fills are left
+    out."""
     used = [heading for heading in rows[0] if any(row[heading] for row in rows)] if rows else []
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading in used:
-        left = heading in ("path", "verdicts")
+        left = heading in (used[0], "verdicts")
         table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "verdicts")
     for row in rows:
         table.add_row(*(row[heading] for heading in used))
@@ -96,10 +112,17 @@ def print_report(console: Console, results: list[dict[str, Any]], planned: int) 
         console.print(table)
         said = [text for heading, text in _LEGEND.items() if heading in [column.header for column in table.columns]]
         console.print(Text("; ".join(said) + ".", "dim"))
+    print_counts(console, results, planned)
+
+
+def print_counts(console: Console, results: Sequence[Mapping[str, Any]], planned: int, where: str = "") -> None:
+    """The first case that did not pass, and how many did and were run. where: a line on which fail, if there is one."""
     failed = [result["explain"] for result in results if result["explain"]]
     if failed:
         more = f"{len(failed)} cases did not pass; the first: " if len(failed) > 1 else ""
         console.print(Text(more + failed[0], "red"), soft_wrap=True)
+    if failed and where:
+        console.print(Text(where, "red"), soft_wrap=True)
     passed = sum(Verdict(result["verdict"]).passes for result in results)
     ran = sum(Verdict(result["verdict"]) is not Verdict.NOT_RUN for result in results)
     text = f"{passed} of {planned} planned cases passed; {ran} were run."

@@ -17,7 +17,9 @@ Open = Callable[..., Executor]
 @dataclass
 class ExecutorPool:
     """name: executor asked for (`auto`, `lanes`, `cuda`); rule, target: its options; flavor and
-    schedule: given for every job on the command line, None to take the job's own."""
+    schedule: given for every job on the command line, None to take the job's own; command: what chooses the same run
+    again, behind `python -m validation`; usual: the build of the first executor; says_rule: whether a rerun needs the
+    rule, as kernels of tensor cores do."""
 
     name: str
     rule: str = DEFAULT_RULE
@@ -25,10 +27,13 @@ class ExecutorPool:
     flavor: str | None = None
     schedule: int | None = None
     open: Open = open_executor
+    command: Sequence[str] = ("parity",)
+    usual: str = "fast"
+    says_rule: bool = True
     _opened: dict[tuple[str, str, str, int | None], Executor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.first = self._executor(self.name, self.rule, self.flavor or "fast", self.schedule)
+        self.first = self._executor(self.name, self.rule, self.flavor or self.usual, self.schedule)
 
     @property
     def lanes(self) -> bool:
@@ -37,13 +42,14 @@ class ExecutorPool:
 
     def of(self, job: Job, options: Sequence[str]) -> Executors:
         """Where a job runs; options: what its rerun needs besides the executor's own options."""
-        words = ["python", "-m", "validation", "parity", "--executor", self.first.name]
+        words = ["python", "-m", "validation", *self.command, "--executor", self.first.name]
         if not self.lanes:
             words += ["--target", self.target] if self.target else []
             return Executors(self.first, None, shlex.join([*words, *options]))
         flavor = self.flavor or job.flavor
         seed = job.schedule if self.schedule is None else self.schedule
-        words += ["--rule", self.rule, "--flavor", flavor]
+        words += ["--rule", self.rule] if self.says_rule else []
+        words += ["--flavor", flavor]
         words += [] if seed is None else ["--schedule-seed", str(seed)]
         executor = self._executor("lanes", self.rule, flavor, seed)
         repeat_executor = self._executor("lanes", self.rule, flavor, (seed or 0) + 1)

@@ -11,19 +11,20 @@ from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import Path
 from validation.core.case import AnyCase
 from validation.core.far_checks import Part
+from validation.core.operation import Operation
 from validation.core.verdict import Check, Verdict
-from validation.operations import registry
 
 
-def asks(case: AnyCase, executor: Executor) -> bool:
-    """Whether a case on an executor is asked far checks."""
-    return registry.find(case.recipe).far and isinstance(executor, LanesExecutor) and executor.flavor != "sanitize"
+def asks(operation: Operation, case: AnyCase, executor: Executor) -> bool:
+    """Whether a case of an operation on an executor is asked far checks."""
+    lanes = isinstance(executor, LanesExecutor) and executor.flavor != "sanitize"
+    return lanes and operation.recipe(case.recipe).far
 
 
-def checks(case: AnyCase, path: Path, executor: Executor) -> list[Check]:
-    """The far checks of a case that is asked them. Raises StrataError for a path of an operation that has none."""
+def checks(operation: Operation, case: AnyCase, path: Path, executor: Executor) -> list[Check]:
+    """The far checks of a case that is asked them. Raises StrataError for an operation that has none."""
     assert isinstance(executor, LanesExecutor)
-    return [_asked(part) for part in registry.of(path).far(case, path, executor)]
+    return [_asked(part) for part in operation.far(case, path, executor)]
 
 
 def _asked(part: Part) -> Check:

@@ -24,6 +24,8 @@ from validation.run.claim import Claim
 
 NAME = "run.json"
 SCHEMA = "strata-parity-run/1"
+#: Of the runs of kernels that are defined outside of this repository.
+CHECK_SCHEMA = "strata-check-run/1"
 
 
 def plain(value: Any) -> Any:

@@ -58,7 +58,8 @@ class Executors:
 
 def rerun_command(case: AnyCase, path: Path, settings: Settings) -> str:
     """The command that runs just this case again."""
-    return f"{settings.invocation} --paths {path.name} --case {shlex.quote(case.brief())}"
+    chosen = f" --paths {path.name}" if settings.names_path else ""
+    return f"{settings.invocation}{chosen} --case {shlex.quote(case.brief())}"
 
 
 def run_case(
@@ -75,17 +76,19 @@ def run_case(
     NOT_RUN with the reason: it fails, and the run goes on.
     """
 
+    known = registry.found() if operations is None else operations
+    operation = known.get(path.operation)
+    words = Operation if operation is None else operation
+
     def run() -> Findings:
-        known = registry.found() if operations is None else operations
-        if path.operation not in known:
+        if operation is None:
             raise UnknownOperationError(path, "operation", known)
-        operation = known[path.operation]
         found = operation.judge(Trial(operation, case, path, executor, settings, memo or Memo()))
-        if far.asks(case, executor):
-            found.checks += far.checks(case, path, executor)
+        if far.asks(operation, case, executor):
+            found.checks += far.checks(operation, case, path, executor)
         return found
 
-    found = answered(run)
+    found = answered(run, words.ends_a_run)
     verdict = settle(found.checks)
     command = rerun_command(case, path, settings)
     result = {
@@ -94,7 +97,7 @@ def run_case(
         "path": path.name,
         "executor": executor.describe(),
         "verdict": verdict,
-        "explain": explain(path, verdict, found.checks, command),
+        "explain": explain(words.title(case, path), verdict, found.checks, command, words.bounds),
         "rerun": command,
         "checks": [
             {"name": check.name, "verdict": check.verdict, "reason": check.reason, "figures": check.figures}
@@ -106,12 +109,12 @@ def run_case(
     return dict(plain(result))
 
 
-def answered(run: Callable[[], Findings]) -> Findings:
+def answered(run: Callable[[], Findings], ends: tuple[type[Exception], ...] = (ExecutorUnavailable,)) -> Findings:
     """What a case came to, with what it raised as its one check: a run that changed its inputs EXCEEDS, one that could
-    not run is NOT_RUN. Raises ExecutorUnavailable where no case can run."""
+    not run is NOT_RUN. Raises what `ends` a run: no case can run on an unwritable cache, or when a compiler is gone."""
     try:
         return run()
-    except ExecutorUnavailable:  # an unwritable cache, a compiler that is gone
+    except ends:
         raise
     except InputsChangedError as error:
         check = Check("inputs", Verdict.EXCEEDS, str(error))
@@ -131,15 +134,17 @@ def settle(checks: Sequence[Check]) -> Verdict:
     return Verdict.EXACT if verdict is Verdict.WITHIN_BOUND and predicted else verdict
 
 
-def explain(path: Path, verdict: Verdict, checks: Sequence[Check], command: str) -> str:
-    """One line on why a case did not pass; empty when it did."""
+def explain(
+    title: str, verdict: Verdict, checks: Sequence[Check], command: str, bounds: Sequence[str] = Operation.bounds
+) -> str:
+    """One line on why a case did not pass; empty when it did. title: of the case; bounds: as of `Operation`."""
     if verdict.passes:
         return ""
     failed = [check for check in checks if check.verdict is verdict]
     # A wrong value says more than that it changes from run to run.
-    worst = next((check for check in failed if check.name == "bound"), failed[0] if failed else None)
+    worst = next((check for check in failed if check.name in bounds), failed[0] if failed else None)
     said = f"{worst.name}: {worst.reason}" if worst else "no check was made"
-    return f"{verdict.value} {path.name} {said} | rerun: {command}"
+    return f"{verdict.value} {title} {said} | rerun: {command}"
 
 
 def run_jobs(

@@ -199,11 +199,12 @@ class FakeDriver:
 
     def _fill(self, va: int, byte: int, n: int) -> None:
         self._no_race("fill", None, [], [(va, n)])
-        self._memory.write("fill", va, np.full(n, byte, np.uint8))
+        self._memory.write("fill", va, np.broadcast_to(np.uint8(byte), n))
 
     def peek(self, va: int, n: int) -> np.ndarray:
-        """Bytes at mapped addresses, without a call: also of a context that is lost."""
-        return self._memory.read("peek", va, n)
+        """Bytes at mapped addresses, without a call: also of a context that is lost. For use at once, as a view's are,
+        and not to be written to."""
+        return self._memory.array(va, n, "peek")
 
     def progress(self, stream: Stream, works: int = 1) -> None:
         """Let that many queued pieces of work of a stream be done."""
@@ -233,7 +234,7 @@ class FakeDriver:
     def _compare(self, ranges: Sequence[tuple[int, np.ndarray]]) -> Compared:
         compared, first = 0, Compared(0)
         for index, (va, host) in enumerate(ranges):
-            there = self._memory.read("compare", va, host.nbytes)
+            there = self._memory.array(va, host.nbytes, "compare")
             compared += host.nbytes
             if first.equal and not np.array_equal(there, host):
                 offset = int(np.argmax(there != host))

@@ -32,7 +32,8 @@ class FakeCalls:
                 happening.act()
             elif isinstance(happening, Corrupt) and flips is not None:
                 flips.append(happening)
-        fail = next((happening for happening in happenings if isinstance(happening, Fail | Interrupt)), None)
+        fails = [happening for happening in happenings if isinstance(happening, Fail | Interrupt)]
+        fail = fails[0] if fails else None
         try:
             if self._memory.lost:
                 raise DriverError(name, Code.ILLEGAL_ADDRESS, self._memory.lost)

@@ -34,6 +34,14 @@ class Physical:
             self._bytes = np.full(self.size, POISON, np.uint8)
         return self._bytes
 
+    def store(self, where: slice, host: np.ndarray) -> None:
+        """Write host bytes, uint8 [where]. The first write of all bytes makes them, since no poison would be left."""
+        if self._bytes is None and host.size == self.size:
+            self._bytes = np.array(host, np.uint8)
+        else:
+            self.data[where] = host
+        self.touched = True
+
 
 @dataclass
 class FakeCard:
@@ -69,6 +77,12 @@ class FakeCard:
         self.physical[handle] = Physical(size)
         self.ever_paged = max(self.ever_paged, self.used - self.total)
         return handle
+
+    @property
+    def as_new(self) -> bool:
+        """Whether nothing distinguishes the card from a new one of its kind but which of its free numbers come next."""
+        freed = set(self._freed)
+        return not (self.physical or self.tenants or self.ever_paged) and len(freed) == len(self._freed)
 
     def settle(self, handle: int) -> None:
         """Free a handle's memory when nothing refers to it."""

@@ -130,13 +130,15 @@ class FakeMemory:
 
     def write(self, name: str, va: int, host: np.ndarray) -> None:
         for memory, inside, there in self.spans(name, va, host.nbytes):
-            memory.data[inside] = host[there]
-            memory.touched = True
+            memory.store(inside, host[there])
 
-    def array(self, va: int, n: int) -> np.ndarray:
+    def array(self, va: int, n: int, name: str = "view") -> np.ndarray:
         """The bytes themselves; a copy when they lie in two mappings, which no NumPy array can span."""
-        spans = list(self.spans("view", va, n))
-        return spans[0][0].data[spans[0][1]] if len(spans) == 1 else self.read("view", va, n)
+        below = self.mappings.covering(va, n)
+        if below is None or len(below) > 1 or not below[0].access:
+            return self.read(name, va, n)
+        first = va - below[0].va
+        return self.card.physical[below[0].handle].data[first : first + n]
 
     def spans(self, name: str, va: int, n: int) -> Iterator[tuple[Physical, slice, slice]]:
         """Where addresses lie: memory, the slice of it, and the slice of the n bytes. Loses the context if nowhere."""

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from strata.executors.base import POISON_OUTPUT, Argument, Buffer, Image, Kernel, Witness, poisoned
+from strata.executors.base import POISON_OUTPUT, Argument, Buffer, Executor, Image, Kernel, Witness, poisoned
 from strata.executors.lanes import RULES
 from strata.executors.lanes.executor import HostBuffer
+from validation.check.case import OwnCase
 from validation.check.load import Loaded, load
-from validation.check.runner import Where
+from validation.check.operation import operations
+from validation.core.memo import Memo
+from validation.core.settings import Settings
+from validation.run import runner
 
 FILE = Path(__file__).with_name("rows.py")
 DIGEST = "a" * 64
@@ -83,6 +87,22 @@ def kernel(**changes: Any) -> Loaded:
     return Loaded(replace(own.kernel, **changes), own.file)
 
 
+@dataclass(frozen=True)
+class Where:
+    """Where a case runs: the executor, the one that repeats, and what opens lanes for predictions."""
+
+    executor: Executor
+    twin: Executor | None = None
+    predictor: Callable[[str], Executor] | None = None
+
+
+def run_case(loaded: Loaded, case: OwnCase, where: Where, memo: Memo | None = None) -> dict[str, Any]:
+    """A case of an author's kernel, run as every operation's."""
+    predict = "none" if where.predictor is None else "all"
+    settings = Settings(0, predict, where.predictor, where.twin, invocation="check", names_path=False)
+    return runner.run_case(case, loaded.path, where.executor, settings, memo, operations(loaded))
+
+
 def where(compute: Compute = rows, again: Compute | None = None, **options: Any) -> Where:
     """Where a case runs. again: the kernel of the executor that repeats."""
-    return Where(FakeExecutor(compute, **options), None if again is None else FakeExecutor(again), "check")
+    return Where(FakeExecutor(compute, **options), None if again is None else FakeExecutor(again))

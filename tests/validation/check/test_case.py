@@ -31,18 +31,21 @@ def test_a_text_says_its_case(recipe: str, seed: int, rows: int, width: int, ord
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("recipe=plain seed=1 rows=2", "width= is missing; expected rows=N width=N"),
-        ("recipe=plain seed=1 rows=2 width=3 depth=4", "depth= is no size of rows"),
-        ("recipe=plain seed=1 rows=2 width=3 rows=2", "'rows' twice"),
-        ("recipe=plain seed=1 rows=2 width=5000", "width=5000: expected 1 to 4096"),
-        ("recipe=plain seed=1 rows=0 width=3", "rows=0: expected 1"),
-        ("recipe=plain seed=-1 rows=2 width=3", "seed '-1': expected a whole number"),
-        ("recipe=plain seed=1 rows=2 width=1_0", "'width' '1_0': expected a whole number"),
+        ("recipe=plain seed=1 rows=2", "width is missing, expected e.g. recipe=plain seed=1 rows=5 width=131"),
+        (
+            "recipe=plain seed=1 rows=2 width=3 depth=4",
+            "unknown key .depth.; expected one of recipe, seed, rows",
+        ),
+        ("recipe=plain seed=1 rows=2 width=3 rows=2", "rows is said twice, expected once"),
+        ("recipe=plain seed=1 rows=2 width=5000", "width is 5000, expected 1..4096"),
+        ("recipe=plain seed=1 rows=0 width=3", "rows is 0, expected 1"),
+        ("recipe=plain seed=-1 rows=2 width=3", "case: seed is '-1': expected a whole number"),
+        ("recipe=plain seed=1 rows=2 width=1_0", "case: width is '1_0': expected a whole number"),
         ("recipe=plane seed=1 rows=2 width=3", "a recipe is 'plane', expected one of"),
-        ("seed=1 rows=2 width=3", "has no recipe="),
-        ("recipe=plain rows=2 width=3", "has no seed="),
-        ("recipe=plain seed=1 rows=2 width", "has 'width', expected name=value"),
-        ("", "has no recipe="),
+        ("seed=1 rows=2 width=3", "recipe is missing"),
+        ("recipe=plain rows=2 width=3", "seed is missing"),
+        ("recipe=plain seed=1 rows=2 width", "width. is not of the form key=value"),
+        ("", "recipe is missing"),
     ],
 )
 def test_what_is_no_case_is_refused(text: str, said: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from strata.executors.base import BuildError, ExecutorUnavailable, Image, Kernel
 from tests.validation.check.fake import FILE, FakeExecutor, rows
 from validation.__main__ import main
 from validation.check import command, mutants
-from validation.check.places import Places
 from validation.check.source_mutants import SourceMutant
 
 CASE = "recipe=plain seed=1 rows=3 width=65"
@@ -26,7 +24,7 @@ def in_numpy(monkeypatch: pytest.MonkeyPatch, compute: Callable[..., None] = row
     def opened(name: str, **options: Any) -> FakeExecutor:
         return FakeExecutor(compute)
 
-    monkeypatch.setattr(command, "Places", partial(Places, open=opened))
+    monkeypatch.setattr(command, "open_executor", opened)
 
 
 def run_json(directory: Path) -> dict[str, Any]:
@@ -83,7 +81,8 @@ def test_ctrl_c_keeps_the_finished_cases(
     run = run_json(tmp_path)
     assert (run["status"], len(run["cases"])) == ("interrupted", 1)
     assert len(run["not_run"]) == run["planned"] - 1
-    assert "interrupted: the finished cases are kept in" in capsys.readouterr().out
+    said = f"interrupted: 1 of {run['planned']} cases are finished, in {tmp_path / 'run.json'}"
+    assert said in capsys.readouterr().out
 
 
 def test_ctrl_c_keeps_the_finished_mutants(
@@ -102,7 +101,7 @@ def test_ctrl_c_keeps_the_finished_mutants(
     assert [trial["reason"] for trial in run["mutants"]["trials"]] == ["a race"]
     said = capsys.readouterr().out
     assert "1 of 1 mutants of the source were killed (6 not tried, " in said
-    assert "interrupted: the finished cases and mutants are kept in" in said
+    assert f"{run['planned']} cases and 1 of 7 mutants are finished, in {tmp_path / 'run.json'}" in said
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,10 @@ def test_ctrl_c_keeps_the_finished_mutants(
     [
         (["none.py"], "'none.py' is no file"),
         ([str(FILE), "--case", CASE, "--seed", "3"], "--case is a whole case, expected without --seed 3"),
-        ([str(FILE), "--case", "recipe=plain"], "has no seed="),
+        (
+            [str(FILE), "--case", "recipe=plain"],
+            "case: seed is missing, expected e.g. recipe=plain seed=1",
+        ),
         ([str(FILE), "--executor", "lanes", "--target", "sm_90"], "--target is sm_90"),
     ],
 )
@@ -149,7 +151,7 @@ def test_a_kernel_of_cupy_needs_a_card(
     def none(name: str, **options: Any) -> FakeExecutor:
         raise ExecutorUnavailable("no NVIDIA driver here")
 
-    monkeypatch.setattr(command, "Places", partial(Places, open=none))
+    monkeypatch.setattr(command, "open_executor", none)
     file = tmp_path / "own.py"
     file.write_text(FILE.read_text().replace('source="rows.cu"', "raw=lambda cupy: None"))
     assert main(["check", str(file)]) == 2

@@ -114,3 +114,9 @@ def test_what_nobody_wrote_holds_both_poisons(dtype: str) -> None:
     check = unwritten("written", stale(*held), ("n",))
     assert check.verdict is Verdict.EXCEEDS
     assert check.reason.endswith("the first at n 0")
+
+
+def test_outputs_that_are_no_number_prove_no_bits() -> None:
+    """A NaN may be any NaN, so the case is within its bound and not exact."""
+    check = pattern("y not finite", np.array([NAN, NAN], np.float32), due([NAN, NAN]))
+    assert check.verdict is Verdict.WITHIN_BOUND

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from strata.executors.base import LaunchError
-from tests.validation.check.fake import FakeExecutor, kernel, rows
+from tests.validation.check.fake import FakeExecutor, Where, kernel, rows, run_case
 from validation.check.author import AuthorError
 from validation.check.case import OwnCase
 from validation.check.load import Loaded
-from validation.check.places import Places
-from validation.check.plan import Job
-from validation.check.raw import RawExecutor
-from validation.check.runner import Where, run_case
+from validation.check.raw import RawExecutor, opener
+from validation.run.executors import Stations
+from validation.run.runner import Job
 
 CASE = OwnCase("plain", 1, (("rows", 3), ("width", 5)))
 
@@ -62,7 +61,7 @@ def own(made: Any) -> Loaded:
 
 
 def ran(card: Card, made: Any) -> dict[str, Any]:
-    return run_case(own(made), CASE, Where(RawExecutor(card, own(made)), None, "check"))
+    return run_case(own(made), CASE, Where(RawExecutor(card, own(made))))
 
 
 def test_a_raw_kernel_is_launched_as_its_author_says_and_judged() -> None:
@@ -103,8 +102,11 @@ def test_what_is_no_kernel_of_cupy_is_a_fault_of_the_author() -> None:
 
 def test_such_a_kernel_runs_where_a_card_is_and_predicts_nothing() -> None:
     card = Card()
-    places = Places(own(Kernel(card)), "auto", open=lambda name, **options: card)
-    places.build([Job(CASE)], [CASE.by_name])
-    where = places.of(Job(CASE))
-    assert (places.lanes, where.twin, where.predictor) == (False, None, None)
-    assert run_case(places.loaded, CASE, where)["verdict"] == "WITHIN_BOUND"
+    loaded = own(Kernel(card))
+    stations = Stations("auto", open=opener(loaded, lambda name, **options: card))
+    assert not stations.lanes
+    assert not stations.can_predict()
+    station = stations.of(Job(CASE, loaded.path), ())
+    assert station.twin is None
+    result = run_case(loaded, CASE, Where(station.executor))
+    assert (result["verdict"], result["path"]) == ("WITHIN_BOUND", "rows")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from strata.executors.base import BuildError, ContextLostError, ExecutorUnavailable, LaunchError
-from tests.validation.check.fake import FakeExecutor, kernel, rows, where
+from tests.validation.check.fake import FakeExecutor, Where, kernel, rows, run_case, where
 from validation.check import Roundings, Values, preconditions, recipes
 from validation.check.author import AuthorError
 from validation.check.case import OwnCase, case_of
 from validation.check.load import Loaded
-from validation.check.runner import Memory, Where, run_case
+from validation.core.memo import Memo
 from validation.core.verdict import Verdict
 
 SIZES = {"rows": 5, "width": 7}
@@ -277,7 +277,7 @@ class Card(FakeExecutor):
 
 
 def on_card(card: Card, lanes: Callable[..., None] = rows) -> Where:
-    return Where(card, None, "check", lambda rule: FakeExecutor(lanes))
+    return Where(card, None, lambda rule: FakeExecutor(lanes))
 
 
 def test_a_card_whose_bits_are_those_of_lanes_is_exact() -> None:
@@ -309,7 +309,7 @@ def test_a_kernel_of_cupy_is_never_exact() -> None:
         return {"y": y, "total": y.sum(axis=1, dtype=np.float32), "positive": (y > 0).sum(axis=1).astype(np.int32)}
 
     own = kernel(source=None, raw=lambda cupy: None, exact=exact)
-    result = run_case(own, case(), Where(Card(), None, "check"))
+    result = run_case(own, case(), Where(Card()))
     assert result["verdict"] == "WITHIN_BOUND"
     assert "witness" not in [check["name"] for check in result["checks"]]
 
@@ -354,10 +354,12 @@ def test_what_is_known_of_a_case_is_made_once_for_several_kernels() -> None:
         asked.append(1)
         return kernel().kernel.reference(inputs, sizes)
 
-    own, memory = kernel(reference=counting), Memory(1)
+    own, memo = kernel(reference=counting), Memo()
     for _ in range(3):
-        assert run_case(own, case(), where(), memory)["verdict"] == "WITHIN_BOUND"
+        assert run_case(own, case(), where(), memo)["verdict"] == "WITHIN_BOUND"
     assert len(asked) == 1
-    run_case(own, case("equal"), where(), memory)
-    run_case(own, case("equal"), where(), memory)
-    assert len(asked) == 3  # it keeps one case, as it was told
+    run_case(own, case("equal"), where(), memo)
+    run_case(own, case("equal"), where(), memo)
+    assert len(asked) == 2
+    run_case(own, case(), where(), memo)
+    assert len(asked) == 3  # it keeps the last one

@@ -73,7 +73,7 @@ class Doubling(RowOperation):
 
     def inputs(self, trial: Trial) -> np.ndarray:
         rows = np.arange(1, ROWS + 1, dtype=np.float32)[:, None]
-        return np.asarray(rows * np.float32([1, -3, 0.5]), np.float32)
+        return np.asarray(rows * np.array([1, -3, 0.5], np.float32))
 
     def run(self, executor: Executor, path: Path, inputs: np.ndarray) -> Outcome:
         made = right(inputs)
@@ -85,7 +85,7 @@ class Doubling(RowOperation):
         return len(trial.inputs)
 
     def permuted(self, inputs: np.ndarray, order: np.ndarray) -> np.ndarray:
-        return inputs[order]
+        return np.asarray(inputs[order])
 
     def refuses(self, executor: Executor, path: Path, inputs: np.ndarray) -> Check | None:
         return self.refusal

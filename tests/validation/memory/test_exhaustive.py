@@ -14,6 +14,7 @@ from strata.executors.base import StrataError
 from strata.memory.arena import mapping
 from strata.memory.arena.arena import Arena
 from strata.memory.cache.cache import ExpertCache
+from strata.memory.cache.verification import WrongBytes
 from strata.memory.driver.driver import Code, Driver, DriverError
 from strata.memory.driver.errors import Fatal
 from strata.memory.driver.fake_calls import MAKERS
@@ -154,3 +155,15 @@ def test_a_killed_process_leaves_the_card_to_the_next_one() -> None:
             world.lending.reclaim()
         assert world.driver.lost
         assert world.killed() == []
+
+
+def test_the_next_process_opens_on_the_card_as_it_was_left() -> None:
+    """A card that is not as new is opened itself, though a process on a new one went well before."""
+    world = World()
+    world.open()
+    assert world.killed() == []
+    world = World()
+    world.open()
+    world.card._freed += [1000, 1000]
+    with pytest.raises(WrongBytes):
+        world.killed()

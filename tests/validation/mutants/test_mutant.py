@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import py_compile
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,11 +59,40 @@ def test_each_removal_takes_one_occurrence_away(tree: Path) -> None:
     assert lines == [[3], [5], [6]]
 
 
-def test_the_copy_is_whole_and_holds_no_compiled_python(tmp_path: Path) -> None:
+def test_the_copy_is_whole(tmp_path: Path) -> None:
     copy_sources(tmp_path)
     for package in PACKAGES:
-        kept = {file.relative_to(ROOT) for file in (ROOT / package).rglob("*") if "__pycache__" not in file.parts}
-        assert {file.relative_to(tmp_path) for file in (tmp_path / package).rglob("*")} == kept
+        there, copied = (
+            {file.relative_to(root) for file in (root / package).rglob("*") if "__pycache__" not in file.parts}
+            for root in (ROOT, tmp_path)
+        )
+        assert copied == there
+
+
+def test_the_fault_runs_though_bytecode_of_its_file_looks_valid(tmp_path: Path) -> None:
+    """An edit that keeps the size of the source, in the second in which the source was written."""
+    root, tree = tmp_path / "root", tmp_path / "tree"
+    for name in PACKAGES:
+        (root / name).mkdir(parents=True)
+    source = root / "strata" / "one.py"
+    (source.parent / "__init__.py").touch()
+    source.write_text("print(1)\n")
+    py_compile.compile(str(source), doraise=True)
+    (source.parent / "__pycache__" / "two.cpython.pyc.123").touch()  # is being written
+    copy_sources(tree, root)
+    assert [file.suffix for file in (tree / "strata" / "__pycache__").iterdir()] == [".pyc"]
+    second = source.stat().st_mtime
+    apply(Mutant("some", "strata/one.py", "1", "2", "It is wrong."), tree)
+    os.utime(tree / "strata" / "one.py", (second, second))
+    done = subprocess.run(
+        [sys.executable, "-c", "import strata.one"],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "2\n"
 
 
 def test_a_fault_of_several_edits_is_applied_whole_or_refused(tree: Path) -> None:

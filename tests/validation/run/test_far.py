@@ -64,7 +64,7 @@ def test_the_router_is_asked_a_second_turn_of_the_most_blocks_and_sums_their_las
         ("router", ExpertCase("router_sizes", 1, 2, 33, 2, 256, 64), ("far", "few blocks", "most blocks")),
         ("combine", ExpertCase("combine_sizes", 1, 2, 64, 2, 256, 64), ("far", "far ranks", "far columns")),
     ):
-        found = far.checks(case, PATHS[f"{operation}/fp32/simt"], lanes)
+        found = far.checks(registry.found()[operation], case, PATHS[f"{operation}/fp32/simt"], lanes)
         assert [(check.name, check.verdict) for check in found] == [(name, Verdict.EXACT) for name in names]
 
 
@@ -85,10 +85,10 @@ def test_the_end_of_a_grid_is_run_alone() -> None:
 def test_lanes_are_asked_and_nobody_else() -> None:
     distant, near = Case("far", 1, 97, 2), Case("flat", 1, 97, 2)
     lanes = LanesExecutor()
-    assert far.asks(distant, lanes)
-    assert not far.asks(near, lanes)
-    assert not far.asks(distant, LanesExecutor(flavor="sanitize"))
-    assert not far.asks(distant, object())  # type: ignore[arg-type]
+    assert far.asks(registry.found()["prompt_attention"], distant, lanes)
+    assert not far.asks(registry.found()["prompt_attention"], near, lanes)
+    assert not far.asks(registry.found()["prompt_attention"], distant, LanesExecutor(flavor="sanitize"))
+    assert not far.asks(registry.found()["prompt_attention"], distant, object())  # type: ignore[arg-type]
 
 
 def test_every_operation_with_cases_has_a_far_recipe_in_quick() -> None:
@@ -104,7 +104,7 @@ def test_the_checks_of_records_are_those_that_lanes_make() -> None:
         ("expert_fused/iq3_xxs/iq4_nl/sm75", experts_far.names, ExpertCase("experts_far", 1, 2, 3, 2, 256, 64)),
         ("expert_fused/iq3_xxs/iq4_nl/sm75", experts_far.names, ExpertCase("experts_crowd", 1, 1, 3, 64, 256, 64)),
     ):
-        found = far.checks(case, PATHS[name], lanes)
+        found = far.checks(registry.of(PATHS[name]), case, PATHS[name], lanes)
         assert tuple(check.name for check in found) == names(case.recipe)
         assert [check.verdict for check in found] == [Verdict.EXACT] * len(found)
     assert attention_far.names("flat") == ()

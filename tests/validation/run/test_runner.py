@@ -125,9 +125,11 @@ def test_exact_needs_every_bit_predicted_and_every_check_passed() -> None:
 
 def test_the_worst_check_is_the_one_explained() -> None:
     checks = [check("a", Verdict.EXACT), check("b", Verdict.VOID), check("c", Verdict.EXCEEDS)]
-    assert explain(PATH, settle(checks), checks, "again").startswith("EXCEEDS prompt_attention/q4_0/sm80 c: because")
+    assert explain(PATH.name, settle(checks), checks, "again").startswith(
+        "EXCEEDS prompt_attention/q4_0/sm80 c: because"
+    )
     assert (
-        explain(PATH, Verdict.NOT_RUN, [], "again")
+        explain(PATH.name, Verdict.NOT_RUN, [], "again")
         == "NOT_RUN prompt_attention/q4_0/sm80 no check was made | rerun: again"
     )
 

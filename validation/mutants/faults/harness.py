@@ -378,7 +378,7 @@ def _dispatch() -> Iterator[Mutant]:
         "Queries at edge widths have no reference.",
         "operations/attention/test_sampling",
     )
-    rerun = 'return f"{settings.invocation} --paths {path.name} --case {shlex.quote(case.brief())}"'
+    rerun = 'return f"{settings.invocation}{chosen} --case {shlex.quote(case.brief())}"'
     yield _tested(
         "rerun-of-all-paths",
         RUNNER,
@@ -391,16 +391,17 @@ def _dispatch() -> Iterator[Mutant]:
         "rerun-unquoted",
         RUNNER,
         rerun,
-        'return f"{settings.invocation} --paths {path.name} --case {case.brief()}"',
+        'return f"{settings.invocation}{chosen} --case {case.brief()}"',
         "A rerun's case falls apart in a shell.",
         "run/test_runner",
     )
     for option, old in (
-        ("rule", '["--rule", self.rule, "--flavor", flavor]'),
-        ("flavor", '["--rule", self.rule, "--flavor", flavor]'),
+        ("rule", '["--rule", self.rule] if self.says_rule else []'),
+        ("flavor", '["--flavor", flavor]'),
     ):
-        new = {"rule": '["--flavor", flavor]', "flavor": '["--rule", self.rule]'}[option]
-        yield _tested(f"rerun-without-{option}", STATIONS, old, new, f"A rerun loses --{option}.", "run/test_executors")
+        yield _tested(
+            f"rerun-without-{option}", STATIONS, old, "[]", f"A rerun loses --{option}.", "run/test_executors"
+        )
     yield _tested(
         "rerun-without-schedule",
         STATIONS,

@@ -50,7 +50,7 @@ def _questions() -> Iterator[Mutant]:
     )
     yield _of(
         "grid-unheld",
-        "runner",
+        "judging",
         "blocks = sum(int(np.prod(one.grid, dtype=np.int64)) for _, one in due)",
         "blocks = None",
         "A launch on another grid than the author's passes for his.",
@@ -58,7 +58,7 @@ def _questions() -> Iterator[Mutant]:
     )
     yield _of(
         "order-of-the-whole",
-        "runner",
+        "judging",
         "turned, due = run(order), data.along(axis, axes_out, first.outputs, order)",
         "turned, due = run(np.arange(count)), first.outputs",
         "The permuted run has the items in their own order.",
@@ -66,7 +66,7 @@ def _questions() -> Iterator[Mutant]:
     )
     yield _of(
         "one-part",
-        "runner",
+        "judging",
         "for items in (np.arange(cut), np.arange(cut, count))]",
         "for items in (np.arange(count), np.arange(0))][:1]",
         "The run in two parts is one in one part.",
@@ -74,31 +74,39 @@ def _questions() -> Iterator[Mutant]:
     )
     yield _of(
         "rules-not-run",
-        "runner",
-        "check = Check(RULES_CHECK, Verdict.EXCEEDS, str(error))",
-        'check = Check("run", Verdict.NOT_RUN, str(error))',
+        "operation",
+        "Check(RULES_CHECK, Verdict.EXCEEDS, str(error))",
+        'Check("run", Verdict.NOT_RUN, str(error))',
         "A kernel with a race counts as one that could not run.",
         "test_runner",
     )
     yield _of(
         "raw-exact",
-        "runner",
-        "predicted and loaded.kernel.raw is None",
-        "predicted",
+        "judging",
+        'whole = {} if loaded.kernel.raw is not None else {"all_bits": True}',
+        'whole = {"all_bits": True}',
         "A kernel of CuPy, whose launch nobody attests, is EXACT.",
         "test_runner",
     )
     yield _of(
-        "unpredicted-exact",
-        "runner",
-        'check.verdict is Verdict.EXACT and check.figures.get("all_bits")',
-        "check.verdict is Verdict.EXACT",
-        "A case is EXACT because its guards are intact.",
-        "test_runner",
+        "unattested-exact",
+        "judging",
+        'return [*checks, Check("attested", Verdict.WITHIN_BOUND)]',
+        "return checks",
+        "A kernel of CuPy, whose launch nobody attests, is EXACT where its outputs are integers.",
+        "test_operation",
+    )
+    yield _of(
+        "nan-exact",
+        "judgement",
+        '        return Check(name, Verdict.WITHIN_BOUND, "", figures)\n    index',
+        '        return Check(name, Verdict.EXACT, "", figures)\n    index',
+        "A case whose outputs are NaN alone is EXACT, whichever NaN they are.",
+        "test_judgement",
     )
     yield _of(
         "any-rule",
-        "runner",
+        "judging",
         'rules = known_rules if loaded.tensor_cores else (known_rules[:1] or ("exact",))',
         'rules = known_rules or ("exact",)',
         "Bits of tensor cores are predicted on a card whose rule nobody knows.",
@@ -106,9 +114,9 @@ def _questions() -> Iterator[Mutant]:
     )
     yield _of(
         "twin-forgotten",
-        "runner",
-        "again = launch(where.twin or where.executor, loaded",
-        "again = launch(where.executor, loaded",
+        "judging",
+        "again = launch(trial.repeats_on, loaded",
+        "again = launch(trial.executor, loaded",
         "The repeat has the schedule of the first run.",
         "test_runner",
     )
@@ -205,17 +213,9 @@ def _data() -> Iterator[Mutant]:
     yield _of(
         "size-unasked",
         "case",
-        "        if not size.allows(sizes[name]):",
-        "        if sizes[name] < 1:",
+        """    fields(kernel).check({"seed": seed, **sizes})\n""",
+        "",
         "A case has sizes for which the kernel was not written.",
-        "test_case",
-    )
-    yield _of(
-        "word-twice",
-        "case",
-        "        if name in words:",
-        "        if name in ():",
-        "Of a word that a case's text has twice the last one counts.",
         "test_case",
     )
     yield _of(
@@ -249,8 +249,8 @@ def _mutants() -> Iterator[Mutant]:
     yield _of(
         "mutant-first-case",
         "mutant_worker",
-        "        for job in self.jobs:\n            _allow",
-        "        for job in self.jobs[:1]:\n            _allow",
+        "        for job, memo in zip(self.jobs, self._memos, strict=True):\n",
+        "        for job, memo in zip(self.jobs[:1], self._memos):\n",
         "Mutants are judged by one case alone.",
         "test_mutants",
     )
@@ -289,19 +289,64 @@ def _mutants() -> Iterator[Mutant]:
     yield _of(
         "interrupt-a-pass",
         "command",
-        """        return _interrupted(own, "cases and mutants", console)\n    own""",
+        "        return _interrupted(own, interrupt, console)\n    own",
         "        pass\n    own",
         "A run whose mutants Ctrl-C ended is complete.",
         "test_command",
     )
     yield _of(
         "author-fault-a-verdict",
-        "runner",
-        "    except (AuthorError, BuildError, ExecutorUnavailable):\n        raise\n",
-        "    except (BuildError, ExecutorUnavailable):\n        raise\n",
+        "operation",
+        "ends_a_run = (AuthorError, BuildError, ExecutorUnavailable)",
+        "ends_a_run = (BuildError, ExecutorUnavailable)",
         "A fault in the author's file is a case that was not run, and the status a verdict.",
         "test_runner",
     )
+    yield _of(
+        "memo-of-another-case",
+        "judging",
+        'trial.memo.get("own", (loaded.kernel, case, rule),',
+        'trial.memo.get("own", (loaded.kernel, case.recipe, rule),',
+        "What is known of one case is held against another of its recipe.",
+        "test_operation",
+    )
+    yield _of(
+        "lost-card-a-verdict",
+        "operation",
+        "        except ContextLostError:",
+        "        except ZeroDivisionError:",
+        "A card that is gone is a fault of the kernel.",
+        "test_runner",
+    )
+
+
+def _page() -> Iterator[Mutant]:
+    """The page about a run."""
+    for name, file, old, new, why in (
+        (
+            "page-nan-share",
+            "from_check",
+            "share if share != share or share > own else own",
+            "share if share > own else own",
+            "Of several outputs a share that is NaN is not shown.",
+        ),
+        (
+            "page-command-copied",
+            "commands",
+            '    if known is None or not text:\n        return ""\n',
+            "    if known is None or not text:\n        return told\n",
+            "The page offers the command that the author of a file wrote for a case of check.",
+        ),
+        (
+            "page-integers-unsaid",
+            "from_check",
+            '_BITS = ("bits", "prediction", "bound")',
+            '_BITS = ("bits", "prediction")',
+            "A page says nothing of integer outputs.",
+        ),
+    ):
+        tests = ("tests/validation/report/test_from_check.py",)
+        yield Mutant(f"own-{name}", f"validation/report/{file}.py", old, new, why, tests=tests)
 
 
 def mutants() -> Iterator[Mutant]:
@@ -310,3 +355,4 @@ def mutants() -> Iterator[Mutant]:
     yield from _numbers()
     yield from _data()
     yield from _mutants()
+    yield from _page()

@@ -272,3 +272,34 @@ def test_a_kernel_must_not_be_queued_to_read_what_another_stream_has_yet_to_writ
     assert driver.misuse == []
     driver.kernel([(va + 63, 1)], [], reader)
     assert driver.misuse == [f"kernel: queued work of another stream meets {va + 63:#x}, 1 bytes"]
+
+
+@pytest.mark.parametrize("nbytes", [2 * G, G])
+def test_a_first_write_of_all_bytes_or_of_some(nbytes: int) -> None:
+    """What is not written keeps the poison; host bytes that change later change nothing on the card."""
+    driver, va, _ = opened()
+    host = np.arange(nbytes, dtype=np.uint64).astype(np.uint8)
+    expected = np.full(2 * G, POISON, np.uint8)
+    expected[:nbytes] = host
+    driver.copy_in(va, host)
+    host[:] = 0
+    assert np.array_equal(driver.copy_out(va, 2 * G), expected)
+
+
+def test_a_card_is_as_new_when_all_was_given_back_once() -> None:
+    card = FakeCard(4 * G)
+    driver = FakeDriver(card, G)
+    assert card.as_new
+    handle = driver.create(G)
+    assert not card.as_new
+    driver.release(handle)
+    assert card.as_new
+    card.take("another", G)
+    assert not card.as_new
+    card.leave("another")
+    assert card.as_new
+    card._freed.append(handle)  # freed twice: two handles would have one number
+    assert not card.as_new
+    card._freed.pop()
+    card.ever_paged = 1
+    assert not card.as_new

@@ -1,64 +1,29 @@
-"""Runs one case of an author's kernel: data, run, repeat, permuted, in parts, reference, bound, bits, verdict."""
+"""Judges one case of an author's kernel: data, run, repeat, permuted, in parts, reference, bound, bits."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from strata.executors.base import (
-    BuildError,
-    ContextLostError,
-    Executor,
-    ExecutorUnavailable,
-    LaunchError,
-    StrataError,
-)
+from strata.executors.base import Executor
 from strata.executors.lanes import RULES, Rule
-from strata.unforeseen import unforeseen
 from validation.check import data, expected, judgement
-from validation.check.author import AuthorError
 from validation.check.case import OwnCase
-from validation.check.launching import POISONS, Outcome, launch, stale
+from validation.check.launching import POISONS, launch, stale
 from validation.check.load import Loaded
 from validation.check.preconditions import promised
 from validation.check.recipes import RECIPES
 from validation.core.findings import Findings
-from validation.core.handed import InputsChangedError
 from validation.core.launches import witnessed
 from validation.core.negative_probes import bit_battery
-from validation.core.verdict import Check, Verdict, combine, holds
+from validation.core.operation import Trial
+from validation.core.outcome import Outcome
+from validation.core.verdict import Check, Verdict, holds
 from validation.numerics import tensorcore_rules
 from validation.numerics.tensorcore_bound import WIDEST
-from validation.run.run_file import plain
-
-#: The check of a kernel that broke a rule of the machine: a race, an access out of range, a barrier that some miss.
-RULES_CHECK = "rules"
-
-
-@dataclass(frozen=True)
-class Where:
-    """Where a case runs.
-
-    Parameters
-    ----------
-    executor : Executor
-        Of the judged run.
-    twin : Executor, optional
-        The same under another schedule, for the repeat; None repeats on the same one.
-    invocation : str
-        The command that chooses the same executor and kernel again.
-    predictor : function of a rule, optional
-        Opens lanes under a tensor-core rule, whose bits a card must give; None predicts nothing.
-    """
-
-    executor: Executor
-    twin: Executor | None
-    invocation: str
-    predictor: Callable[[str], Executor] | None = None
 
 
 @dataclass
@@ -70,23 +35,6 @@ class Known:
     due: Mapping[str, np.ndarray]
     floats: Mapping[str, judgement.Due]
     exact: Mapping[str, np.ndarray] | None
-
-
-@dataclass
-class Memory:
-    """Keeps what is known of a few cases, for runs of several kernels on the same data. most: how many."""
-
-    most: int = 0
-    _known: dict[OwnCase, Known] = field(default_factory=dict)
-
-    def of(self, case: OwnCase, make: Callable[[], Known]) -> Known:
-        """What is known of a case, made when it is not kept."""
-        if case in self._known:
-            return self._known[case]
-        known = make()
-        if len(self._known) < self.most:
-            self._known[case] = known
-        return known
 
 
 def rule_of(executor: Executor) -> Rule:
@@ -137,34 +85,35 @@ def prefix_of(loaded: Loaded, output: str) -> str:
     return "" if len(loaded.kernel.outputs) == 1 else f"{output} "
 
 
-def findings(loaded: Loaded, case: OwnCase, where: Where, memory: Memory | None = None) -> Findings:
+def findings(loaded: Loaded, trial: Trial) -> Findings:
     """Every question put to one case.
 
     Raises
     ------
     LaunchError
-        When the kernel breaks a rule of the machine in its first run.
+        When the kernel breaks a rule of the machine.
     AuthorError
         For a fault in the author's file.
     """
-    found, sizes = Findings(), case.by_name
+    found, case, sizes = trial.found, trial.case, trial.case.by_name
+    rule = rule_of(trial.executor)
     with found.timed("reference"):
-        known = (memory or Memory()).of(case, lambda: know(loaded, case, rule_of(where.executor)))
+        known = trial.memo.get("own", (loaded.kernel, case, rule), lambda: know(loaded, case, rule))
     found.checks += known.checks
     with found.timed("new"):
-        first = launch(where.executor, loaded, sizes, known.inputs)
+        first = launch(trial.executor, loaded, sizes, known.inputs)
     with found.timed("repeat"):
-        again = launch(where.twin or where.executor, loaded, sizes, known.inputs, POISONS[1])
-    found.checks += _ran(loaded, case, where.executor, first)
+        again = launch(trial.repeats_on, loaded, sizes, known.inputs, POISONS[1])
+    found.checks += _ran(loaded, case, trial.executor, first)
     found.checks += _repeated(loaded, first, again)
     with found.timed("orders"):
-        found.checks += _reordered(loaded, case, where, known, first)
+        found.checks += _reordered(loaded, trial, known, first)
     for name, got in first.outputs.items():
         found.checks += _judged(loaded, name, got, known)
     if known.exact is not None:
-        found.checks += _bits(loaded, "bits", first, known.exact, {"all_bits": True})
+        found.checks += _bits(loaded, "bits", first, known.exact, {})
     with found.timed("prediction"):
-        found.checks += _predicted(loaded, case, where, known, first)
+        found.checks += _predicted(loaded, trial, known, first)
     slacks = [
         check.figures["slack"] for check in found.checks if check.name.endswith("bound") and "slack" in check.figures
     ]
@@ -177,7 +126,8 @@ def _ran(loaded: Loaded, case: OwnCase, executor: Executor, got: Outcome) -> lis
     """What every run is asked, whatever its numbers: memory beside the buffers, and the proof that it ran."""
     checks = [holds("guards", got.guards_ok, "memory around a buffer was overwritten")]
     if loaded.kernel.raw is not None:
-        return checks  # who compiled it and what was launched is CuPy's word alone
+        # Who compiled it and what was launched is CuPy's word alone, so that no case is EXACT.
+        return [*checks, Check("attested", Verdict.WITHIN_BOUND)]
     due = loaded.launches(case.by_name)
     images = {kernel.entry: executor.build(kernel).digest for kernel, _ in due}
     blocks = sum(int(np.prod(one.grid, dtype=np.int64)) for _, one in due)
@@ -196,26 +146,25 @@ def _repeated(loaded: Loaded, first: Outcome, again: Outcome) -> list[Check]:
     return checks
 
 
-def _reordered(loaded: Loaded, case: OwnCase, where: Where, known: Known, first: Outcome) -> list[Check]:
+def _reordered(loaded: Loaded, trial: Trial, known: Known, first: Outcome) -> list[Check]:
     """The items of every independent size in another order, and in two parts: each item keeps its bits."""
     checks: list[Check] = []
     for axis in loaded.kernel.apart:
-        if case.by_name[axis] > 1:
-            checks += _along(loaded, axis, case, where, known, first)
+        if trial.case.by_name[axis] > 1:
+            checks += _along(loaded, axis, trial, known, first)
     return checks
 
 
-def _along(loaded: Loaded, axis: str, case: OwnCase, where: Where, known: Known, first: Outcome) -> list[Check]:
-    kernel, sizes = loaded.kernel, case.by_name
+def _along(loaded: Loaded, axis: str, trial: Trial, known: Known, first: Outcome) -> list[Check]:
+    kernel, case, sizes = loaded.kernel, trial.case, trial.case.by_name
     count, size = sizes[axis], kernel.sizes[axis]
     axes_in = {name: tuple(array.axes) for name, array in kernel.inputs.items()}
     axes_out = {name: tuple(array.axes) for name, array in kernel.outputs.items()}
-    other = where.twin or where.executor
     ending = f" {axis}" if len(kernel.apart) > 1 else ""
 
     def run(items: np.ndarray) -> Mapping[str, np.ndarray]:
         own = data.along(axis, axes_in, known.inputs, items)
-        return launch(other, loaded, sizes | {axis: len(items)}, own).outputs
+        return launch(trial.repeats_on, loaded, sizes | {axis: len(items)}, own).outputs
 
     def same(name: str, what: str, got: np.ndarray, due: np.ndarray) -> Check:
         return judgement.same(f"{prefix_of(loaded, name)}{what}{ending}", got, due, axes_of(loaded, name))
@@ -238,8 +187,14 @@ def _judged(loaded: Loaded, name: str, got: np.ndarray, known: Known) -> list[Ch
         return judgement.asked(prefix, got, known.floats[name])
     check = judgement.same(f"{prefix}bound", got, known.due[name], axes_of(loaded, name))
     if len(known.due) > len(known.floats) == 0:  # integers alone: the reference says every bit
-        check = Check(check.name, check.verdict, check.reason, check.figures | {"all_bits": True}, check.at)
+        check = _figured(loaded, check, {})
     return [check]
+
+
+def _figured(loaded: Loaded, check: Check, figures: dict[str, Any]) -> Check:
+    """A check that speaks of every bit of an output. Of a launch that nobody attests even these prove nothing."""
+    whole = {} if loaded.kernel.raw is not None else {"all_bits": True}
+    return Check(check.name, check.verdict, check.reason, check.figures | figures | whole, check.at)
 
 
 def _bits(
@@ -248,115 +203,25 @@ def _bits(
     checks = []
     for name in loaded.kernel.outputs:
         check = judgement.same(f"{prefix_of(loaded, name)}{what}", got.outputs[name], due[name], axes_of(loaded, name))
-        checks.append(Check(check.name, check.verdict, check.reason, check.figures | figures, check.at))
+        checks.append(_figured(loaded, check, figures))
     return checks
 
 
-def _predicted(loaded: Loaded, case: OwnCase, where: Where, known: Known, first: Outcome) -> list[Check]:
+def _predicted(loaded: Loaded, trial: Trial, known: Known, first: Outcome) -> list[Check]:
     """On a card: the bits of the same source on lanes, under every rule that the card may follow; one must fit.
 
     Nothing where no rule is established for the card, and nothing of CuPy's kernels, which lanes do not run.
     """
-    if where.predictor is None or where.executor.name == "lanes" or loaded.kernel.raw is not None:
+    predictor = trial.settings.predictor
+    if trial.settings.predict == "none" or predictor is None or trial.executor.name == "lanes":
         return []
-    known_rules = tensorcore_rules.readings(where.executor)
+    known_rules = tensorcore_rules.readings(trial.executor)
     rules = known_rules if loaded.tensor_cores else (known_rules[:1] or ("exact",))
     found: list[Check] = []
     for rule in rules:
-        due = launch(where.predictor(rule), loaded, case.by_name, known.inputs).outputs
-        checks = _bits(loaded, "prediction", first, due, {"rule": rule, "all_bits": True})
+        due = launch(predictor(rule), loaded, trial.case.by_name, known.inputs).outputs
+        checks = _bits(loaded, "prediction", first, due, {"rule": rule})
         if all(check.verdict.passes for check in checks):
             return checks
         found = found or checks
     return found
-
-
-def answered(run: Callable[[], Findings]) -> Findings:
-    """What a case came to, with what it raised as its one check.
-
-    A kernel that broke a rule of the machine, or changed its inputs, EXCEEDS; a case that could not run is NOT_RUN.
-
-    Raises
-    ------
-    AuthorError, BuildError, ExecutorUnavailable
-        Which every case would meet.
-    """
-    try:
-        return run()
-    except (AuthorError, BuildError, ExecutorUnavailable):
-        raise
-    except InputsChangedError as error:
-        check = Check("inputs", Verdict.EXCEEDS, str(error))
-    except ContextLostError as error:
-        check = Check("run", Verdict.NOT_RUN, str(error))
-    except LaunchError as error:
-        check = Check(RULES_CHECK, Verdict.EXCEEDS, str(error))
-    except StrataError as error:
-        check = Check("run", Verdict.NOT_RUN, str(error))
-    except MemoryError as error:
-        check = Check("run", Verdict.NOT_RUN, f"too little memory for this case: {error}")
-    except Exception as error:  # a fault of the harness, or of what it stands on: the other cases are none the worse
-        check = Check("run", Verdict.NOT_RUN, unforeseen(error))
-    return Findings([check])
-
-
-def verdict_of(loaded: Loaded, checks: list[Check]) -> Verdict:
-    """The verdict of a case: the worst of its checks; EXACT when besides every bit of it was predicted, and never for a
-    launch that is not attested."""
-    verdict = combine(checks)
-    if not verdict.passes:
-        return verdict
-    predicted = any(check.verdict is Verdict.EXACT and check.figures.get("all_bits") for check in checks)
-    return Verdict.EXACT if predicted and loaded.kernel.raw is None else Verdict.WITHIN_BOUND
-
-
-def run_case(loaded: Loaded, case: OwnCase, where: Where, memory: Memory | None = None) -> dict[str, Any]:
-    """Run one case.
-
-    Returns
-    -------
-    dict
-        JSON types only: case, recipe, path (the kernel's name), executor, verdict, explain (why it did not pass),
-        rerun, checks, figures, seconds.
-
-    Raises
-    ------
-    AuthorError, BuildError, ExecutorUnavailable
-        As `answered` does.
-    """
-    found = answered(lambda: findings(loaded, case, where, memory))
-    verdict = verdict_of(loaded, found.checks)
-    command = f"{where.invocation} --case {shlex.quote(case.text())}"
-    return dict(
-        plain(
-            {
-                "case": case.text(),
-                "recipe": case.recipe,
-                "path": loaded.kernel.name,
-                "executor": where.executor.describe(),
-                "verdict": verdict,
-                "explain": _explain(loaded, case, verdict, found.checks, command),
-                "rerun": command,
-                "checks": [
-                    {"name": check.name, "verdict": check.verdict, "reason": check.reason, "figures": check.figures}
-                    for check in found.checks
-                ],
-                "figures": found.figures,
-                "seconds": found.seconds,
-            }
-        )
-    )
-
-
-def worst(verdict: Verdict, checks: list[Check]) -> Check | None:
-    """The check that says most about a case that did not pass: of several that failed alike, the bound's."""
-    failed = [check for check in checks if check.verdict is verdict]
-    return next((check for check in failed if check.name.endswith("bound")), failed[0] if failed else None)
-
-
-def _explain(loaded: Loaded, case: OwnCase, verdict: Verdict, checks: list[Check], command: str) -> str:
-    if verdict.passes:
-        return ""
-    check = worst(verdict, checks)
-    said = f"{check.name}: {check.reason}" if check else "no check was made"
-    return f"{verdict.value} {loaded.kernel.name} {case.recipe} {said} | rerun: {command}"
