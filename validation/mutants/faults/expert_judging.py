@@ -216,6 +216,13 @@ _CASE = (
         "Memory beside a buffer may be overwritten.",
     ),
     _fault(
+        "shape-unseen",
+        ROW_CHECKS,
+        "if out.ndim != len(axes) or len(out) != length or out.shape != due:",
+        "if out.ndim != len(axes) or out.shape[1:] != due[1:]:",
+        "Fewer rows than pairs are accepted.",
+    ),
+    _fault(
         "data-unseen",
         OPERATION,
         "return [preconditions.kept(trial.case, trial.inputs)]",
