@@ -90,6 +90,19 @@ def test_what_is_refused_is_no_word_of_the_vocabulary() -> None:
     assert advice.INSTEAD.keys() & declared(VOCABULARY) == set()
 
 
+def test_a_name_is_in_the_header_that_the_advice_names() -> None:
+    for name, header in advice.HEADERS.items():
+        file = VOCABULARY if header == "vocabulary" else KERNELS / "include" / f"{header}.cuh"
+        assert name in declared(file) or f" {name}(" in file.read_text(), name
+
+
+def test_a_source_prints_nothing(tmp_path: Path) -> None:
+    source = '#include "include/vocabulary.cuh"\nextern "C" __global__ void k(float* y) {\n  printf("y");\n}\n'
+    (tmp_path / "own.cu").write_text(source)
+    with pytest.raises(BuildError, match=r"own\.cu:3:.*; instead of printf: an output"):
+        open_executor("lanes").build(Kernel("own", "k", 32, directory=str(tmp_path)))
+
+
 def test_the_faults_on_the_page_are_said_by_the_runtime() -> None:
     said = "".join(file.read_text() for file in (*RUNTIME.glob("*.hpp"), KERNELS / "include" / "ptx.cuh"))
     faults = re.findall(r"^\| `(.*)` \| ", PAGE.rpartition("| what the error says |")[2], re.MULTILINE)
@@ -104,6 +117,10 @@ def test_the_faults_on_the_page_are_said_by_the_runtime() -> None:
         ("k.cu:3:3: error: '__shared__' is not declared; did you mean '__x'?", "; instead of __shared__: shared_array"),
         ("k.cu:3:3: error: use of undeclared identifier 'sqrtf'", "; instead of sqrtf: __fsqrt_rn(x)"),
         ("k.cu:3:3: error: ‘exp’ is not a member of ‘std’", "; instead of exp: exp2_fma"),
+        ("k.cu:3:3: error: 'INFINITY' was not declared", "; instead of INFINITY: bits_to_float("),
+        ("k.cu:3:3: error: use of deleted function 'int printf(const char*, A ...)'", "; instead of printf: an output"),
+        ("k.cu:3:3: error: 'exp2_fma' was not declared", '; exp2_fma is declared by #include "include/exp2.cuh"'),
+        ("k.cu:1:12: error: '__global__' does not name a type", "; __global__ is declared by #include"),
         ("k.cu:3:3: error: 'my_own' was not declared", ""),
         ("k.cu:3:3: error: expected ';' before '}' token", ""),
     ],

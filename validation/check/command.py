@@ -30,6 +30,7 @@ from strata.executors import open_executor
 from strata.executors.base import StrataError
 from strata.executors.lanes import FLAVORS
 from validation.check import mutants, plan, raw
+from validation.check.folding import news
 from validation.check.load import Loaded, load
 from validation.check.operation import OwnOperation, operations
 from validation.check.plan import PROFILES
@@ -288,8 +289,9 @@ def _cases(own: Run, console: Console) -> None:
     )
 
     def finished(job: Job, result: dict[str, Any]) -> None:
+        said = news(result, own.results)
         own.add(result)
-        reporter.finished(job.case.text(), result["explain"])
+        reporter.finished(job.case.text(), said)
 
     with (
         Reporter(console, len(own.jobs)) as reporter,

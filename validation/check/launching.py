@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from strata.executors.base import POISON_OUTPUT, Argument, Buffer, Executor
+from strata.executors.base import POISON_OUTPUT, Argument, ArgumentsError, Buffer, Executor
 from validation.check.arrays import Output, Workspace
-from validation.check.author import called
+from validation.check.author import called, fault
 from validation.check.load import Loaded
 from validation.check.sizes import shape_of
 from validation.core.handed import handed
@@ -48,7 +48,7 @@ def launch(
     LaunchError
         When it broke a rule of the machine.
     AuthorError
-        For a fault in the author's `launch` or axes.
+        For a fault in the author's `launch` or axes, and for arguments that the kernel does not take.
     """
 
     def run(executor: Executor, inputs: Mapping[str, np.ndarray]) -> Outcome:
@@ -74,7 +74,10 @@ def _run(
     witnesses = []
     for image, launched in loaded.launches(sizes):
         values: list[Argument] = [buffers[value] if isinstance(value, str) else value for value in launched.arguments]
-        witnesses.append(executor.launch(image, launched.grid, values))
+        try:
+            witnesses.append(executor.launch(image, launched.grid, values))
+        except ArgumentsError as error:
+            raise fault(error, loaded.file, f"launch of {kernel.name}") from error
     intact = all(buffer.guards_intact() for buffer in buffers.values())
     return Outcome({name: buffers[name].host() for name in kernel.outputs}, tuple(witnesses), intact)
 

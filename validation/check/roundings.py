@@ -98,6 +98,9 @@ class Roundings:
     underflow : float or function of (inputs, sizes)
         The largest factor that an intermediate result is multiplied by on its way to the output: an underflow grows
         by it. A function gives a number, or an array that broadcasts to the output's shape.
+    flushed : float
+        The magnitude below which a result may come out as zero: ``2.0**-126`` where subnormal results are flushed, as
+        by `exp2_fma`. It widens the bound of no element that lies above it.
 
     Raises
     ------
@@ -107,13 +110,15 @@ class Roundings:
     Notes
     -----
     The bound is ``((1 + gamma(count)) (1 + t) - 1) magnitude + count 2**-149 max(1, underflow)``, t the relative error
-    of the tensor core; an output of float16 adds its last rounding.
+    of the tensor core; an output of float16 adds its last rounding. Where ``|reference|`` less the bound is below
+    `flushed`, the bound is ``|reference|`` at least.
     """
 
     count: Count
     magnitude: Callable[[Inputs, Sizes], Any] | None = None
     tensor_core: TensorCore | None = None
     underflow: float | Callable[[Inputs, Sizes], Any] = 1.0
+    flushed: float = 0.0
 
     def __post_init__(self) -> None:
         _count("Roundings.count", self.count)
@@ -123,6 +128,9 @@ class Roundings:
             raise refuse("Roundings.tensor_core", self.tensor_core, "a TensorCore, or None")
         if not callable(self.underflow) and not _factor(self.underflow):
             raise refuse("Roundings.underflow", self.underflow, "a factor above 0, or a function of inputs and sizes")
+
+        if isinstance(self.flushed, bool) or not isinstance(self.flushed, int | float) or not 0 <= self.flushed < 1:
+            raise refuse("Roundings.flushed", self.flushed, "a magnitude of at least 0 and below 1, such as 2.0**-126")
 
     def limit(
         self,
@@ -171,6 +179,9 @@ class Roundings:
             if dtype in _STORED:
                 unit, least = _STORED[dtype]
                 limit = limit + unit * (np.abs(reference) + limit) + least
+            if self.flushed:
+                right = np.abs(reference)
+                limit = np.where(right - limit < self.flushed, np.maximum(limit, right), limit)
         return np.asarray(limit, np.float64)
 
 

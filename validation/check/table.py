@@ -11,6 +11,7 @@ from rich.text import Text
 
 from validation.check.case import fields
 from validation.check.contrast import contrast
+from validation.check.folding import folded
 from validation.check.load import Loaded
 from validation.check.mutants import Matrix
 from validation.report.table import grid, grouped, print_counts, took, verdicts
@@ -68,7 +69,8 @@ def print_cases(console: Console, loaded: Loaded, results: Sequence[dict[str, An
         console.print(Text(visited(loaded, results)), soft_wrap=True)
     for name, reason in loaded.kernel.without.items():
         console.print(Text(f"left out by its author: {name} ({reason})"), soft_wrap=True)
-    print_counts(console, results, planned, contrast(loaded.kernel, results))
+    lines = [*folded(results), contrast(loaded.kernel, results)]
+    print_counts(console, results, planned, "\n".join(line for line in lines if line))
 
 
 def print_matrix(console: Console, matrix: Matrix) -> None:

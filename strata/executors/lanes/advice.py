@@ -30,6 +30,12 @@ INSTEAD: dict[str, str] = {
     **dict.fromkeys(("sqrtf", "sqrt"), "__fsqrt_rn(x)"),
     **dict.fromkeys(("rsqrtf", "__frsqrt_rn"), "__fdiv_rn(1.0f, __fsqrt_rn(x))"),
     "__frcp_rn": "__fdiv_rn(1.0f, x)",
+    "__fdividef": "__fdiv_rn(a, b)",
+    "INFINITY": "bits_to_float(0x7f800000u), or bits_to_float(0xff800000u) with a minus: NVRTC has no such name",
+    **dict.fromkeys(("FLT_MAX", "HUGE_VALF"), "bits_to_float(0x7f7fffffu), the largest number: NVRTC has no such name"),
+    "NAN": "bits_to_float(0x7fffffffu): NVRTC has no such name",
+    **dict.fromkeys(("isnan", "isinf", "isfinite"), "x != x of a NaN, float_to_bits(x) & 0x7fffffffu of an infinity"),
+    "printf": "an output or a workspace: lanes run many blocks at once, and standard output is the report's",
     **dict.fromkeys(("fmaf", "fma"), "__fmaf_rn(a, b, c)"),
     **dict.fromkeys(("fabsf", "fabs"), "bits_to_float(float_to_bits(x) & 0x7fffffffu)"),
     **dict.fromkeys(("fmaxf", "fminf", "max", "min", "fmax", "fmin"), _SELECT),
@@ -50,11 +56,22 @@ INSTEAD: dict[str, str] = {
     "assert": "static_assert, or a value that the checks refuse",
 }
 
-_QUOTED = re.compile(r"['‘]([A-Za-z_]\w*)['’]")
+#: Names of the vocabulary that a header declares, and the header.
+HEADERS: dict[str, str] = {
+    **dict.fromkeys(("exp2_fma", "exp2_not_positive"), "exp2"),
+    **dict.fromkeys(("half_value", "half_bits", "half_pair", "mma_join"), "ptx"),
+    **dict.fromkeys(
+        ("__global__", "DEVICE", "i32", "i64", "u32", "load", "store", "Shared", "shared_array"), "vocabulary"
+    ),
+}
+
+#: A name in quotes, alone or as that of a function with its parameters behind it.
+_QUOTED = re.compile(r"['‘](?:int )?([A-Za-z_]\w*)[('’]")
 
 
 def of(message: str) -> str:
-    """What a compiler's message lacks: `; instead of W: ...` for the first word in quotes that is in `INSTEAD`.
+    """What a compiler's message lacks: `; instead of W: ...` for the first word in quotes that is in `INSTEAD`, and
+    which header to include for one that is in `HEADERS`.
 
     Parameters
     ----------
@@ -66,5 +83,9 @@ def of(message: str) -> str:
     str
         Text to put behind the message; empty when there is nothing to say.
     """
-    word = next((match for match in _QUOTED.findall(message) if match in INSTEAD), None)
-    return f"; instead of {word}: {INSTEAD[word]}" if word else ""
+    for word in _QUOTED.findall(message):
+        if word in INSTEAD:
+            return f"; instead of {word}: {INSTEAD[word]}"
+        if word in HEADERS:
+            return f'; {word} is declared by #include "include/{HEADERS[word]}.cuh"'
+    return ""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from strata.executors.base import ExecutorUnavailable, LaunchError
+from strata.executors.base import ArgumentsError, ExecutorUnavailable, LaunchError
 from strata.executors.lanes.loading import hint
 from strata.executors.lanes.rules import Rule
 from strata.forks import ForkLock, Home
@@ -105,12 +105,12 @@ def parameter_sizes(path: Path) -> tuple[int, ...]:
 
 
 def check_values(entry: str, sizes: Sequence[int], values: Sequence[bytes]) -> None:
-    """Raises LaunchError unless the arguments have the sizes of the kernel's parameters."""
+    """Raises ArgumentsError unless the arguments have the sizes of the kernel's parameters."""
     if len(sizes) != len(values):
-        raise LaunchError(f"{entry} takes {len(sizes)} arguments, {len(values)} given")
+        raise ArgumentsError(f"{entry} takes {len(sizes)} arguments, {len(values)} given")
     for i, (size, value) in enumerate(zip(sizes, values, strict=True)):
         if size != len(value):
-            raise LaunchError(f"{entry}: argument {i} has {len(value)} bytes, its parameter {size}")
+            raise ArgumentsError(f"{entry}: argument {i} has {len(value)} bytes, its parameter {size}")
 
 
 def launch(path: Path, request: Request, progress: Callable[[int], None] | None = None) -> int:

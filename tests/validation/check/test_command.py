@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,9 @@ def test_a_wrong_kernel_fails_with_the_command_of_each_case(
     in_numpy(monkeypatch, wrong)
     assert main(["check", str(FILE), "--executor", "lanes"]) == 1
     said = capsys.readouterr().out
-    assert "EXCEEDS rows plain y bound: " in said
-    case = "recipe=plain seed=1 rows=5 width=131"
+    assert "EXCEEDS rows signed_decades y bound: " in said
+    assert re.search(r"EXCEEDS y bound: \d+ more, of .*plain, ", said)
+    case = "recipe=signed_decades seed=1 rows=5 width=131"
     assert f"rerun: python -m validation check {FILE}:rows --executor lanes --flavor checked" in said
     assert f"--case '{case}'" in said
     assert "no faults are planted in the source: as it is it does not pass" in said

@@ -128,6 +128,27 @@ def test_the_bound_counts_roundings() -> None:
     )
 
 
+def test_a_flush_widens_the_bound_of_what_it_may_zero_and_of_nothing_else() -> None:
+    due = np.array([2.0**-130, -(2.0**-127), 2.0**-126, 1.0, 0.0])
+    plain, flushed = (
+        Roundings(1, flushed=least).limit(due, None, "float32", {}, RULES["exact"]) for least in (0.0, 2.0**-126)
+    )
+    assert (flushed == [2.0**-130, 2.0**-127, 2.0**-126, plain[3], plain[4]]).all()
+    for wrong in (1.0, -1.0, True, "2"):
+        with pytest.raises(StrataError, match=r"Roundings\.flushed is .*, expected a magnitude"):
+            Roundings(1, flushed=wrong)  # type: ignore[arg-type]
+
+
+def test_signs_and_shifts_that_cannot_be_are_refused() -> None:
+    with pytest.raises(StrataError, match=r"Values\.sign is 'both', expected one of any, positive, negative"):
+        Values("float32", ("n",), sign="both")
+    with pytest.raises(StrataError, match=r"Values\.shift is 23, expected a whole number of 0 to 22"):
+        Values("float32", ("n",), shift=23)
+    with pytest.raises(StrataError, match="sign='negative', shift=None\", expected `low` and `high` for int32"):
+        Values("int32", ("n",), sign="negative")
+    assert Values("float32", ("n",), sign="negative", shift=3).domain == "-2^-20..2^20, shift 3"
+
+
 def test_the_bound_of_a_half_covers_its_last_rounding() -> None:
     due = np.array([1 / 3, 1e-8, 70000.0])
     limit = Roundings(0).limit(due, None, "float16", {}, RULES["exact"])

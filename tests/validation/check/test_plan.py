@@ -34,6 +34,11 @@ def test_the_quick_profile_visits_every_edge_of_every_size() -> None:
     assert {"rows": 1, "width": 1} in [case.by_name for case in cases]
 
 
+def test_a_thread_without_an_element_is_planned_with_values_below_zero() -> None:
+    widths = {case.by_name["width"] for case in plan.cases(kernel(), "quick", 1) if case.recipe == "negative"}
+    assert min(widths) == 63 < kernel().kernel.sizes["width"].tiles[0]
+
+
 def test_recipes_of_one_input_are_planned_for_each() -> None:
     cases = plan.cases(kernel(), "quick", 1)
     assert {case.seed % 2 for case in cases if case.recipe == "not_finite"} == {0, 1}

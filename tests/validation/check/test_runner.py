@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strata.executors.base import BuildError, ContextLostError, ExecutorUnavailable, LaunchError
+from strata.executors.base import ArgumentsError, BuildError, ContextLostError, ExecutorUnavailable, LaunchError
 from tests.validation.check.fake import FakeExecutor, Where, kernel, rows, run_case, where
 from validation.check import Roundings, Values, preconditions, recipes
 from validation.check.author import AuthorError
@@ -363,3 +363,11 @@ def test_what_is_known_of_a_case_is_made_once_for_several_kernels() -> None:
     assert len(asked) == 2
     run_case(own, case(), where(), memo)
     assert len(asked) == 3  # it keeps the last one
+
+
+def test_arguments_that_a_kernel_does_not_take_are_the_author_s_fault() -> None:
+    def refuses(*arguments: Any) -> None:
+        raise ArgumentsError("rows takes 7 arguments, 6 given")
+
+    with pytest.raises(AuthorError, match=r"launch of rows: rows takes 7 arguments, 6 given$"):
+        run_case(kernel(), case(), where(refuses))

@@ -10,6 +10,7 @@ from validation.check.runner import Memory, Where, run_case
 
 from strata.executors import open_executor
 from tests.validation.check import statistics_of_rows as author
+from tests.validation.check.fake import Where, run_case
 from validation.check import plan
 from validation.check.load import Loaded
 
@@ -25,20 +26,18 @@ _BY = {
     7: "zeros",
     8: "plain",
 }
-_MEMORY = Memory(100)
 
 
 @cache
 def where() -> Where:
-    lanes = open_executor("lanes", flavor="checked")
-    return Where(lanes, None, "check")
+    return Where(open_executor("lanes", flavor="checked"))
 
 
 def refused(fault: int, recipe: str | None = None) -> list[str]:
     """What is said of every case of the quick profile, or of those of a recipe, that does not pass."""
     loaded = Loaded(author.with_fault(fault), FILE)
     planned = [case for case in plan.cases(loaded, "quick", plan.SEED) if recipe in (None, case.recipe)]
-    results = [run_case(loaded, case, where(), _MEMORY) for case in planned]
+    results = [run_case(loaded, case, where()) for case in planned]
     return [result["explain"] for result in results if result["explain"]]
 
 

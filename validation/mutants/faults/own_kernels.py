@@ -228,6 +228,59 @@ def _data() -> Iterator[Mutant]:
     )
 
 
+def _domains() -> Iterator[Mutant]:
+    """Signs, offsets and flushed results."""
+    yield _of(
+        "one-sign-both",
+        "recipes",
+        "return _floats(f, _large(f, kind // 2), signs=2 * (kind % 2) - 1)",
+        "return _floats(f, _large(f, kind // 2))",
+        "No row has one sign, so a maximum may begin at zero.",
+        "test_recipes",
+        "test_textbook",
+    )
+    yield _of(
+        "idle-threads",
+        "plan",
+        "    if _OF_IDLE in names:",
+        "    if _OF_IDLE in ():",
+        "No case has a thread without an element where that could be seen.",
+        "test_plan",
+    )
+    yield _of(
+        "flush-anywhere",
+        "roundings",
+        "limit = np.where(right - limit < self.flushed, np.maximum(limit, right), limit)",
+        "limit = np.maximum(limit, right)",
+        "Any result may be zero where subnormal ones are flushed.",
+        "test_description",
+    )
+    yield _of(
+        "arguments-exceed",
+        "launching",
+        "        except ArgumentsError as error:",
+        "        except () as error:",
+        "Wrong arguments of a launch pass for a fault of the kernel.",
+        "test_runner",
+    )
+    yield _of(
+        "folds-nothing",
+        "folding",
+        'return str(result["explain"]) if own and all(kind(other) != own for other in before) else ""',
+        'return str(result["explain"])',
+        "Every failing case is said in full, though all fail alike.",
+        "test_folding",
+    )
+    yield _of(
+        "limit-kept",
+        "source_values",
+        'yield Edit("limit", i + 1, last, "0.0f")',
+        "yield from ()",
+        "No mutant of an author's source has a maximum that begins at zero instead of a first element.",
+        "test_source_mutants",
+    )
+
+
 def _mutants() -> Iterator[Mutant]:
     """The author's own mutants."""
     yield _of(

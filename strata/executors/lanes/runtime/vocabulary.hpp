@@ -36,6 +36,11 @@ struct alignas(16) float4 { float x, y, z, w; };
 #define blockDim (lanes::current->block->dim)
 #define gridDim (lanes::current->block->grid)
 
+// Standard output belongs to who runs a kernel. Of both, with the library's own, one is the better match or neither is.
+int printf(const char*) = delete;
+template <class... A>
+int printf(const char*, A...) = delete;
+
 // ---- memory ------------------------------------------------------------------------------------
 
 // An array in shared memory. Every access goes through ld and st, which the checked build watches:
@@ -82,8 +87,8 @@ inline Shared<T> shared_array(int byte_offset, int count, lanes::Where at = lane
   lanes::Block* block = lanes::current->block;
   const size_t asked = block->launch->shared_bytes;
   if (byte_offset < 0 || count < 0 || size_t(byte_offset) + size_t(count) * sizeof(T) > asked)
-    lanes::fail(at, "shared memory out of range: an array of %d elements at byte %d, and the launch asked for %zu bytes", count,
-                byte_offset, asked);
+    lanes::fail(at, "shared memory out of range: an array of %d elements of %zu bytes at byte %d, and the launch asked for %zu bytes", count,
+                sizeof(T), byte_offset, asked);
   return {reinterpret_cast<T*>(block->shared + byte_offset), count};
 }
 

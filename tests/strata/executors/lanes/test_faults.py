@@ -79,7 +79,7 @@ ALWAYS = {
     "kReadsOutsideMask": (("outside mask",), ("reads lane 9, which is not in the mask 000000ff",)),
     "kOddWidth": (("odd width",), ("the width is 12",)),
     "kTwoBarriers": (("barrier 1", "barrier 2"), ("divergence at a barrier",)),
-    "kSharedTooBig": (("too big",), ("shared memory out of range", "253 elements at byte 16", "1024 bytes")),
+    "kSharedTooBig": (("too big",), ("shared memory out of range", "253 elements of ", "at byte 16", "1024 bytes")),
     "kAsyncTooMany": (("too many",), ("more than 96 cp.async copies",)),
     "kMmaNotJoinedAtBarrier": (("barrier before join",), ("1 mma instructions were not joined before __syncthreads",)),
     "kMmaUnequal": (("unequal",), ("different numbers of mma instructions", "lanes 0 and 6", "1 and 0")),
