@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from validation.check.runner import Memory, Where, run_case
 
 from strata.executors import open_executor
 from tests.validation.check import statistics_of_rows as author
