@@ -254,7 +254,8 @@ class Workspace:
     dtype : str or NumPy dtype
         Any type of an array.
     axes : sequence
-        The shape, as of `Values`. It begins with a poison: a kernel that reads what it has not written is found.
+        The shape, as of `Values`. It begins with a poison, a NaN, and in a second run with another: what is read before
+        it is written shows where the kernel lets a NaN through, and not behind a comparison.
     """
 
     dtype: Any

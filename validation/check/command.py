@@ -41,7 +41,7 @@ from validation.core.verdict import Check, Verdict, combine
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
 from validation.run import owner, unfinished
 from validation.run.executor_options import refuse_idle
-from validation.run.executors import Stations
+from validation.run.executors import ExecutorPool
 from validation.run.prebuild import Prebuild
 from validation.run.progress import Reporter
 from validation.run.run_file import CHECK_SCHEMA, RunFile
@@ -109,7 +109,7 @@ class Run:
     command: Sequence[str]
     loaded: Loaded
     jobs: Sequence[Job]
-    stations: Stations
+    executor_pool: ExecutorPool
     file: RunFile | None
     profile: str | None = None
     results: list[dict[str, Any]] = field(default_factory=list)
@@ -120,7 +120,7 @@ class Run:
     @property
     def predicts(self) -> bool:
         """Whether a card's bits are compared with lanes: they run such a kernel, and a compiler is there."""
-        return not self.stations.lanes and self.stations.can_predict()
+        return not self.executor_pool.lanes and self.executor_pool.can_predict()
 
     @property
     def verdict(self) -> Verdict:
@@ -158,7 +158,7 @@ class Run:
                 "numpy": np.__version__,
                 "machine": platform.machine(),
                 "system": platform.system(),
-                "executor": self.stations.first.describe(),
+                "executor": self.executor_pool.first.describe(),
                 "kernel": kernel.name,
                 "attested": kernel.raw is None,
                 "sources": self.loaded.digests(),
@@ -192,12 +192,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
         seed = plan.SEED if options.seed is None else options.seed
         planned = plan.cases(loaded, str(profile), seed)
         planned += plan.random_cases(loaded, options.random, seed) if options.random else []
-    stations = _stations(options, loaded)
-    refuse_idle(options, stations.lanes)
-    faults = _faults(options, loaded, stations, profile)
-    jobs = plan.jobs(loaded, planned, profile if stations.lanes else None)
+    executor_pool = _executor_pool(options, loaded)
+    refuse_idle(options, executor_pool.lanes)
+    faults = _faults(options, loaded, executor_pool, profile)
+    jobs = plan.jobs(loaded, planned, profile if executor_pool.lanes else None)
     with closing(RunFile(options.out)) if options.out else nullcontext() as out:
-        own = Run(_words(options), loaded, jobs, stations, out, profile)
+        own = Run(_words(options), loaded, jobs, executor_pool, out, profile)
         if out is not None and out.replaces:
             console.print(out.replaces, markup=False, soft_wrap=True)
         own.record("running")
@@ -205,10 +205,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
         return _run(own, faults, console)
 
 
-def _stations(options: argparse.Namespace, loaded: Loaded) -> Stations:
+def _executor_pool(options: argparse.Namespace, loaded: Loaded) -> ExecutorPool:
     """The executors of a run. Raises ExecutorUnavailable where there is no such one here."""
     opened = open_executor if loaded.kernel.raw is None else raw.opener(loaded, open_executor)
-    return Stations(
+    return ExecutorPool(
         options.executor,
         options.rule or DEFAULT_RULE,
         options.target,
@@ -221,12 +221,14 @@ def _stations(options: argparse.Namespace, loaded: Loaded) -> Stations:
     )
 
 
-def _faults(options: argparse.Namespace, loaded: Loaded, stations: Stations, profile: str | None) -> _Faults | None:
+def _faults(
+    options: argparse.Namespace, loaded: Loaded, executor_pool: ExecutorPool, profile: str | None
+) -> _Faults | None:
     """The mutants that are asked for, or usual; None for none. Raises StrataError where they cannot be."""
     asked = options.mutants
-    if asked is not None and not stations.lanes:
+    if asked is not None and not executor_pool.lanes:
         raise StrataError("--mutants are tried on lanes, expected --executor lanes")
-    if options.no_mutants or not stations.lanes or (asked is None and profile != DEFAULT_PROFILE):
+    if options.no_mutants or not executor_pool.lanes or (asked is None and profile != DEFAULT_PROFILE):
         return None
     return mutants.chosen(loaded, mutants.USUAL if asked is None else asked)
 
@@ -242,18 +244,18 @@ def _words(options: argparse.Namespace) -> list[str]:
 
 
 def _heading(own: Run) -> str:
-    facts, kernel = own.stations.first.describe(), own.loaded.kernel
+    facts, kernel = own.executor_pool.first.describe(), own.loaded.kernel
     names = ("arch", "device", "driver", "nvrtc", "compiler", "threads")
     said = ", ".join(f"{name} {facts[name]}" for name in names if name in facts)
-    if own.stations.lanes and own.loaded.tensor_cores:
-        said += f", rule {own.stations.rule}"
+    if own.executor_pool.lanes and own.loaded.tensor_cores:
+        said += f", rule {own.executor_pool.rule}"
     if facts.get("instead_of_cuda"):
         said += f"; no card: {facts['instead_of_cuda']}"
     domains = ", ".join(f"{name} {values.domain}" for name, values in kernel.inputs.items())
-    said = f"{kernel.name}: {len(own.jobs)} cases on {own.stations.first.name} ({said}); inputs: {domains}"
+    said = f"{kernel.name}: {len(own.jobs)} cases on {own.executor_pool.first.name} ({said}); inputs: {domains}"
     if kernel.raw is not None:
         return f"{said}; {raw.NOT_ATTESTED}"
-    if own.stations.lanes:
+    if own.executor_pool.lanes:
         return said
     return f"{said}; bits {'are' if own.predicts else 'are not'} compared with lanes"
 
@@ -282,7 +284,9 @@ def _run(own: Run, faults: _Faults | None, console: Console) -> int:
 def _cases(own: Run, console: Console) -> None:
     """Run the planned cases."""
     known = operations(own.loaded)
-    settings = Settings(predict="all" if own.predicts else "none", predictor=own.stations.predictor, names_path=False)
+    settings = Settings(
+        predict="all" if own.predicts else "none", predictor=own.executor_pool.predictor, names_path=False
+    )
 
     def finished(job: Job, result: dict[str, Any]) -> None:
         said = news(result, own.results)
@@ -291,11 +295,11 @@ def _cases(own: Run, console: Console) -> None:
 
     with (
         Reporter(console, len(own.jobs)) as reporter,
-        Prebuild(own.jobs, own.stations, own.predicts, known) as built,
+        Prebuild(own.jobs, own.executor_pool, own.predicts, known) as built,
     ):
         run_jobs(
             own.jobs,
-            lambda job: built.wait(job, own.stations.of(job, ())),
+            lambda job: built.wait(job, own.executor_pool.of(job, ())),
             settings,
             finished,
             starts=lambda job: reporter.starts(job.case.text()),
@@ -327,7 +331,7 @@ def _kill(own: Run, faults: _Faults, console: Console) -> KeyboardInterrupt | No
                 own.matrix.trials.append(trial)
                 reporter.finished(f"{trial.mutant.name}: {trial.check or trial.fate}", "")
 
-            mutants.tried(own.loaded, planted, jobs, own.stations.rule, slowest, finished)
+            mutants.tried(own.loaded, planted, jobs, own.executor_pool.rule, slowest, finished)
     except KeyboardInterrupt as error:
         interrupt = error
     except Exception:

@@ -80,7 +80,7 @@ class Bench:
         """The first check that refuses a kernel; None when all cases pass."""
         for job, memo in zip(self.jobs, self._memos, strict=True):
             _allow(self.seconds)
-            settings = Settings(twin=self.executor("checked", (job.schedule or 0) + 1))
+            settings = Settings(repeat_executor=self.executor("checked", (job.schedule or 0) + 1))
             executor = self.executor("checked", job.schedule)
             result = run_case(job.case, job.path, executor, settings, memo, operations(loaded))
             verdict = Verdict(result["verdict"])

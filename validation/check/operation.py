@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from strata.executors.base import BuildError, ContextLostError, ExecutorUnavailable, Kernel, LaunchError
 from strata.kernels.path import Path
@@ -64,7 +65,7 @@ class OwnOperation(Operation):
     def random_case(self, recipe: str, words: Sequence[int], checked: bool) -> OwnCase:
         return plan.random_case(self.loaded, recipe, words)
 
-    def kernels(self, path: Path, case: OwnCase | None = None) -> Sequence[Kernel]:
+    def kernels(self, path: Path, case: Any = None) -> Sequence[Kernel]:
         if path.operation != self.name:
             raise UnknownOperationError(path, "kernel", (self.name,))
         if self.loaded.kernel.raw is not None:  # CuPy compiles it, on the card

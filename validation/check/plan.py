@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from strata.executors.base import StrataError
@@ -21,6 +22,9 @@ PROFILES = ("quick", "standard", "full")
 SEED = 1
 #: Elements of all arrays of a case at most: lanes run every thread in turn.
 MOST_ELEMENTS = {"quick": 1 << 18, "standard": 1 << 20, "full": 1 << 24}
+#: Elements of all arrays, and threads of all launches, of a case that makes one size as large as it may be: an index
+#: too narrow and a loop with too few turns show there, and nowhere near a tile.
+_LARGE_ELEMENTS, _LARGE_THREADS = 1 << 16, 1 << 16
 #: The recipe of the cases that are about a size: its values tell every row and column from another.
 _OF_SIZES = "signed_decades"
 #: That of the cases in which threads have no element: what they bring in as zero is the largest value.
@@ -84,15 +88,16 @@ def _fitting(loaded: Loaded, wanted: Mapping[str, int], most: int) -> dict[str, 
 
 def sizes_of(loaded: Loaded, profile: str) -> list[dict[str, int]]:
     """The sizes that a profile visits: ragged ones first, then the edges of each size with the others ragged, then the
-    smallest of all; in the full profile the largest of each as well. Those that are too large are left out."""
+    smallest of all, and each as large as a case may be with the others as small as may be; in the full profile the
+    largest of each as well. Those that are too large are left out."""
     kernel, most = loaded.kernel, MOST_ELEMENTS[profile]
     ragged = {name: size.ragged() for name, size in kernel.sizes.items()}
     wanted = [ragged]
     for name, size in kernel.sizes.items():
-        wanted += [ragged | {name: edge} for edge in size.edges()]
-    wanted.append({name: size.smallest for name, size in kernel.sizes.items()})
+        wanted += [ragged | {name: edge} for edge in (*size.edges(), *_blocks(loaded, ragged, size))]
+    least = {name: size.smallest for name, size in kernel.sizes.items()}
+    wanted += [least, *(_large(loaded, least, name) for name in kernel.sizes)]
     if profile == "full":
-        least = wanted[-1]
         wanted += [least | {name: size.largest} for name, size in kernel.sizes.items()]
     found: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
     for sizes in wanted:
@@ -104,6 +109,34 @@ def sizes_of(loaded: Loaded, profile: str) -> list[dict[str, int]]:
             f"{kernel.name} has no sizes with at most {most} elements in all, expected smaller ones to be allowed"
         )
     return list(found.values())
+
+
+def _blocks(loaded: Loaded, sizes: Mapping[str, int], size: Size) -> list[int]:
+    """Both sides of the threads of a block, of every launch, and of twice as many, for a size without a tile: its
+    author may not know that something changes there."""
+    if size.tiles or loaded.kernel.raw is not None:
+        return []
+    blocks = {kernel.block for kernel, _ in loaded.launches(sizes)}
+    wanted = [turns * block + step for block in sorted(blocks) for turns in (1, 2) for step in (0, 1)]
+    return [value for value in dict.fromkeys(map(size.near, wanted)) if value in wanted]
+
+
+def _large(loaded: Loaded, least: Mapping[str, int], name: str) -> dict[str, int]:
+    """The smallest sizes, but for one that is about as large as a case may be."""
+    size, value = loaded.kernel.sizes[name], loaded.kernel.sizes[name].largest
+    while value > size.smallest and not _affordable(loaded, dict(least) | {name: value}):
+        value = size.near(value // 2)
+    return dict(least) | {name: value}
+
+
+def _affordable(loaded: Loaded, sizes: Mapping[str, int]) -> bool:
+    """Whether lanes run a case of these sizes in a moment."""
+    if elements(loaded, sizes) > _LARGE_ELEMENTS:
+        return False
+    if loaded.kernel.raw is not None:
+        return True
+    threads = sum(kernel.block * math.prod(one.grid) for kernel, one in loaded.launches(sizes))
+    return threads <= _LARGE_THREADS
 
 
 def _idle(loaded: Loaded, profile: str) -> Iterator[dict[str, int]]:

@@ -355,7 +355,7 @@ _TABLE = (
         needs_float=True,
     ),
     Recipe("equal", "one value everywhere: a count or divisor that is off by one", _equal, _constant),
-    Recipe("zeros", "rows of zeros of both signs: a division by nothing, a lost sign", _zeros, _integer_zeros, True),
+    Recipe("zeros", "rows of zeros of both signs: a division by nothing", _zeros, _integer_zeros, True),
     Recipe(
         "one_hot",
         "one value a row, the last column first: which element a lane reads",

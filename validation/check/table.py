@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from validation.check.case import fields
 from validation.check.contrast import contrast
 from validation.check.folding import folded
 from validation.check.load import Loaded
@@ -49,11 +50,23 @@ def recipe_table(results: Sequence[dict[str, Any]]) -> Table:
     )
 
 
+def visited(loaded: Loaded, results: Sequence[Mapping[str, Any]]) -> str:
+    """A line on how far the sizes of these cases went, of what the author allows."""
+    cases = [fields(loaded.kernel).parse(result["case"]) for result in results]
+    said = []
+    for name, size in loaded.kernel.sizes.items():
+        values = [int(case[name]) for case in cases]
+        said.append(f"{name} {min(values)}..{max(values)} of {size.smallest}..{size.largest}")
+    return f"sizes visited: {', '.join(said)}"
+
+
 def print_cases(console: Console, loaded: Loaded, results: Sequence[dict[str, Any]], planned: int) -> None:
     """The table, what the author left out, the first case that did not pass, which sizes fail, and the count."""
     if results:
         console.print(recipe_table(results))
         console.print(Text(_LEGEND, "dim"))
+    if results:
+        console.print(Text(visited(loaded, results)), soft_wrap=True)
     for name, reason in loaded.kernel.without.items():
         console.print(Text(f"left out by its author: {name} ({reason})"), soft_wrap=True)
     lines = [*folded(results), contrast(loaded.kernel, results)]

@@ -29,7 +29,7 @@ from validation.operations.attention import stub_kernels
 from validation.operations.attention.kernels import Operation, Outcome
 from validation.operations.attention.operation import judged as judged_attention
 from validation.operations.attention.pools import Inputs
-from validation.operations.experts import stub_kernels as expert_stand_in
+from validation.operations.experts import stub_kernels as expert_stubs
 from validation.operations.experts.arithmetic import DECODE, FUSED, MMQ
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import Inputs as Routed
@@ -156,7 +156,7 @@ def _pack(operation: str, path: Path, meddler: Meddler) -> Findings:
 
 def _expert(operation: str, path: Path, meddler: Meddler) -> Findings:
     arithmetic = {"expert_fused": FUSED, "expert_mmq": MMQ, "expert_decode": DECODE}[operation]
-    plain = expert_stand_in.kernel(arithmetic=arithmetic)
+    plain = expert_stubs.kernel(arithmetic=arithmetic)
 
     def run(executor: Executor, path: Path, inputs: Routed, shape: Shape | None, trace: bool) -> Rows:
         meddler.before(executor, inputs.x)

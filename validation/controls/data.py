@@ -12,8 +12,7 @@ import numpy as np
 from strata.kernels.pool import Pool
 from validation.core.control import Control
 from validation.core.random_streams import Stream
-from validation.operations.attention import plan, pools
-from validation.operations.attention import preconditions as promises
+from validation.operations.attention import plan, pools, preconditions
 from validation.operations.attention.pools import Inputs
 from validation.operations.kv_pack import plan as pack_plan
 from validation.operations.kv_pack.case import Case
@@ -217,7 +216,7 @@ def soft() -> Iterator[Control]:
         if (case, mode) not in made:
             made[case, mode] = pools.build(case, mode)
         inputs = made[case, mode]
-        return promises.kept(case, mode, inputs if edit is None else _edited(inputs, edit)).verdict.value
+        return preconditions.kept(case, mode, inputs if edit is None else _edited(inputs, edit)).verdict.value
 
     for name, case, mode, edit, expected in SOFT:
         yield Control(f"data/{name}", partial(ask, case, mode, edit), expected)

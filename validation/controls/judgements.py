@@ -18,7 +18,7 @@ from validation.core.launches import witnessed
 from validation.core.negative_probes import bit_battery
 from validation.core.stub_executor import BLOCK, DIGEST, ENTRY, StubCard, StubExecutor
 from validation.core.verdict import Check, Verdict
-from validation.operations.attention import gates as judge
+from validation.operations.attention import gates
 from validation.operations.attention.reference import Reference
 from validation.operations.kv_pack import pools as pack_pools
 from validation.run import runner
@@ -87,9 +87,9 @@ REF = frozen(np.linspace(-1, 1, 3 * 3 * 256).reshape(3, 3, 256) * np.array([1.0,
 _SIZE = 2.0**-18
 
 
-def _truth(published: bool = False, **changes: Any) -> judge.Truth:
+def _truth(published: bool = False, **changes: Any) -> gates.Truth:
     bound = np.abs(REF) * _SIZE + 2.0**-30
-    truth = judge.Truth(Reference(np.arange(3), REF, np.abs(REF)), bound, 2 * bound, published)
+    truth = gates.Truth(Reference(np.arange(3), REF, np.abs(REF)), bound, 2 * bound, published)
     return replace(truth, **changes)
 
 
@@ -105,12 +105,12 @@ def _edit(index: Any, value: Any, share: float = 0.1) -> np.ndarray:
     return out
 
 
-def _refused(new: np.ndarray, old: np.ndarray | None, truth: judge.Truth) -> str:
-    return failing(judge.gates(new, old, truth))
+def _refused(new: np.ndarray, old: np.ndarray | None, truth: gates.Truth) -> str:
+    return failing(gates.gates(new, old, truth))
 
 
 def _anchored(old: np.ndarray) -> str:
-    return judge.baseline_within_bound(old, _truth()).verdict.value
+    return gates.baseline_within_bound(old, _truth()).verdict.value
 
 
 def gating() -> Iterator[Control]:
@@ -178,8 +178,8 @@ def _probed(reference: np.ndarray, bound: Any, judged: Callable[[np.ndarray], bo
     return negative_probes.self_check(reference, bound, judged).verdict.value
 
 
-def _battery(old: np.ndarray | None, truth: judge.Truth) -> str:
-    return judge.battery(old, truth).verdict.value
+def _battery(old: np.ndarray | None, truth: gates.Truth) -> str:
+    return gates.battery(old, truth).verdict.value
 
 
 def probing() -> Iterator[Control]:

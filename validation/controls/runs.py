@@ -20,7 +20,7 @@ from validation.operations.attention.stub_kernels import healthy, kernel
 from validation.operations.kv_pack.case import Case
 from validation.run import runner
 from validation.run.plan_request import plan_entries
-from validation.run.runner import Job, Station
+from validation.run.runner import Executors, Job
 
 _RIGHT, _WRONG = Answer("one", "EXACT", "EXACT"), Answer("two", "EXACT", "EXCEEDS")
 #: A case that costs next to nothing: one query of an empty pool.
@@ -145,17 +145,17 @@ def _seeds(plan: Any) -> str:
 
 def _jobs() -> str:
     """How many of three jobs the runner really runs and hands over."""
-    lanes, ended, stations = StubExecutor(), [], []
+    lanes, ended, executor_pool = StubExecutor(), [], []
 
-    def station(job: Job) -> Station:
-        stations.append(job)
-        return Station(lanes, None, "")
+    def executors(job: Job) -> Executors:
+        executor_pool.append(job)
+        return Executors(lanes, None, "")
 
     def finished(job: Job, result: dict[str, Any]) -> None:
         if result["case"] == job.case.text():
             ended.append(job)
 
     jobs = [Job(replace(_CASE, seed=seed), _PATH) for seed in (1, 2, 3)]
-    results = runner.run_jobs(jobs, station, Settings(), finished, operations=under_test(healthy()))
+    results = runner.run_jobs(jobs, executors, Settings(), finished, operations=under_test(healthy()))
     own = sum(result["case"] == job.case.text() for job, result in zip(jobs, results, strict=True))
-    return f"{len(stations)} run, {len(ended)} ended with their own result, {own} results"
+    return f"{len(executor_pool)} run, {len(ended)} ended with their own result, {own} results"

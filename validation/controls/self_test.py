@@ -22,11 +22,11 @@ from validation.controls import (
     local_bounds,
     memory,
     memory_loans,
+    router,
     runs,
     values,
     watched_buffers,
 )
-from validation.controls import router as around
 from validation.core.control import Answer, Control, answer, failed
 
 #: What makes the controls, by what they are about. Each must have some, or the proof fails.
@@ -51,8 +51,8 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "wrong kernels": kernels.negative,
     "healthy expert kernels": experts.positive,
     "wrong expert kernels": experts.negative,
-    "healthy routers and sums": around.positive,
-    "wrong routers and sums": around.negative,
+    "healthy routers and sums": router.positive,
+    "wrong routers and sums": router.negative,
     "loans of memory": memory_loans.loans,
     "inputs that are watched": watched_buffers.watching,
     "kernels that keep their inputs": changed_inputs.unchanging,

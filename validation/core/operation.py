@@ -107,7 +107,7 @@ class Trial:
     @property
     def repeats_on(self) -> Executor:
         """The executor of the repeat: another schedule of the same kind where there is one."""
-        return self.settings.twin or self.executor
+        return self.settings.repeat_executor or self.executor
 
 
 class Operation(ABC):

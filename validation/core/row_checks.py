@@ -87,7 +87,7 @@ def repeated(operation: RowHooks, trial: Trial, order: np.ndarray, whole: bool) 
     assert trial.again is not None
     due = {name: out[order] for name, out in trial.outcome.outputs.items()}
     checks = operation.compared(trial, "repeat", trial.again.outputs, due, (order,))
-    more = {"whole": whole, "other_schedule": trial.settings.twin is not None}
+    more = {"whole": whole, "other_schedule": trial.settings.repeat_executor is not None}
     return [replace(check, figures=check.figures | more) for check in checks]
 
 

@@ -37,7 +37,7 @@ class Recorder(Protocol):
 @dataclass(frozen=True)
 class Settings:
     """reps: device timings of path and baseline, 0 for none (cuda only); predict: one of PREDICT;
-    predictor: opens lanes with a rule, for predictions; twin: an executor of the same kind under
+    predictor: opens lanes with a rule, for predictions; repeat_executor: an executor of the same kind under
     another schedule, on which a path is repeated (None repeats on the same executor); capture: the
     file of recipe `captured`; invocation: the command that reruns a case, up to `--paths`;
     names_path: whether that command takes the path besides;
@@ -46,7 +46,7 @@ class Settings:
     reps: int = 0
     predict: str = "none"
     predictor: Callable[[str], Executor] | None = None
-    twin: Executor | None = None
+    repeat_executor: Executor | None = None
     capture: FilePath | None = None
     invocation: str = "python -m validation parity"
     names_path: bool = True

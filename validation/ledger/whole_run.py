@@ -22,7 +22,7 @@ from validation.ledger.review import Asked, Review, review
 from validation.numerics.rounding_hypotheses import Followed, followed
 from validation.run import owner
 from validation.run import plan as profiles
-from validation.run.executors import Stations
+from validation.run.executors import ExecutorPool
 from validation.run.run_file import SCHEMA, RunFile
 from validation.run.runner import Job
 
@@ -36,7 +36,7 @@ class WholeRun:
 
     words: Sequence[str]
     jobs: Sequence[Job]
-    stations: Stations
+    executor_pool: ExecutorPool
     settings: Settings
     file: RunFile | None
     asked: Asked = field(default_factory=lambda: Asked(None, profiles.SEED, None))
@@ -110,7 +110,7 @@ class WholeRun:
                 "numpy": np.__version__,
                 "machine": platform.machine(),
                 "system": platform.system(),
-                "executor": self.stations.first.describe(),
+                "executor": self.executor_pool.first.describe(),
                 "sources": source_digests(),
                 "predict": self.settings.predict,
                 "plan": asdict(self.asked),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from functools import cache
 
 from strata.memory.arena.pieces import MiB
 from strata.memory.cache.adaptive import AdaptiveTier, Pace
@@ -151,7 +150,7 @@ class World:
         if self.card.used:
             return [f"{self.card.used} bytes are left on the card after the process has ended"]
         if self.card.as_new and not (self.card.wddm or self.card.optimism):
-            return list(_first_process(type(self), self.kind, self.card.total))
+            return _first_process(type(self), self.kind, self.card.total)
         return _process(type(self), self.kind, self.card)
 
 
@@ -179,10 +178,17 @@ def _process(world: type[World], kind: str, card: FakeCard) -> list[str]:
     return process.problems() + process.at_home() + process.close()
 
 
-@cache
-def _first_process(world: type[World], kind: str, total: int) -> tuple[str, ...]:
-    """`_process` on a new card of `total` bytes."""
-    return tuple(_process(world, kind, FakeCard(total)))
+#: On what new cards a process went well: the kind of world and of its slots, bytes of the card.
+_WENT_WELL: set[tuple[type[World], str, int]] = set()
+
+
+def _first_process(world: type[World], kind: str, total: int) -> list[str]:
+    """`_process` on a new card of `total` bytes, not asked again once it went well."""
+    key = (world, kind, total)
+    found = [] if key in _WENT_WELL else _process(world, kind, FakeCard(total))
+    if not found:
+        _WENT_WELL.add(key)
+    return found
 
 
 @contextmanager

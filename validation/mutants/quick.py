@@ -35,7 +35,7 @@ from validation.ledger.ledger import Drift
 from validation.ledger.review import Asked, review
 from validation.operations import registry
 from validation.run import plan as profiles
-from validation.run.executors import Stations
+from validation.run.executors import ExecutorPool
 from validation.run.prebuild import Prebuild, kernels_of
 from validation.run.runner import Job, run_case
 
@@ -58,22 +58,22 @@ def _alone(path: Path, cases: Sequence[AnyCase], lanes: bool) -> list[Job]:
     return [Job(case, bare, "checked", at if lanes and at % 2 else None) for at, case in enumerate(cases)]
 
 
-def first_red(jobs: Sequence[Job], stations: Stations, seed: int = profiles.SEED) -> dict[str, Any]:
+def first_red(jobs: Sequence[Job], executor_pool: ExecutorPool, seed: int = profiles.SEED) -> dict[str, Any]:
     """planned, executed, and of the first job that did not pass the path, case and checks that did not; when all
     pass, the family that left the ledger; or the log of a kernel that does not compile."""
     memo = Memo()
     results: list[dict[str, Any]] = []
-    settings = Settings(predict="none" if stations.lanes else "all", predictor=stations.predictor)
-    with Prebuild(jobs[:1], stations) as built:
+    settings = Settings(predict="none" if executor_pool.lanes else "all", predictor=executor_pool.predictor)
+    with Prebuild(jobs[:1], executor_pool) as built:
         for job in jobs:
-            station = built.wait(job, stations.of(job, ()))
+            executors = built.wait(job, executor_pool.of(job, ()))
             try:
                 for kernel in kernels_of(job):
-                    station.executor.build(kernel)
+                    executors.executor.build(kernel)
             except BuildError as error:
                 return {"planned": len(jobs), "executed": len(results), "build": str(error)}
-            own = replace(settings, twin=station.twin, invocation=station.invocation)
-            result = run_case(job.case, job.path, station.executor, own, memo)
+            own = replace(settings, repeat_executor=executors.repeat_executor, invocation=executors.invocation)
+            result = run_case(job.case, job.path, executors.executor, own, memo)
             results.append(result)
             if not Verdict(result["verdict"]).passes:
                 red = {name: result[name] for name in ("path", "case", "recipe", "verdict", "rerun")}
@@ -82,15 +82,15 @@ def first_red(jobs: Sequence[Job], stations: Stations, seed: int = profiles.SEED
                 failed.sort(key=lambda check: bool(check["verdict"] != result["verdict"]))
                 said = [{name: check[name] for name in ("name", "verdict", "reason")} for check in failed]
                 return {"planned": len(jobs), "executed": len(results), "red": red | {"checks": said}}
-    moved = _moved(results, stations, seed)
+    moved = _moved(results, executor_pool, seed)
     return {"planned": len(jobs), "executed": len(results)} | ({"red": moved} if moved else {})
 
 
-def _moved(results: Sequence[dict[str, Any]], stations: Stations, seed: int) -> dict[str, Any] | None:
+def _moved(results: Sequence[dict[str, Any]], executor_pool: ExecutorPool, seed: int) -> dict[str, Any] | None:
     """The family whose errors left the ledger furthest, in the form of a case that did not pass; None when none did.
     Operations whose every bit is predicted have no use for it."""
     kept = [result for result in results if not registry.of(PATHS[result["path"]]).every_bit]
-    asked = Asked("quick", seed, ledger.rule_name(stations.first))
+    asked = Asked("quick", seed, ledger.rule_name(executor_pool.first))
     held = review(asked, kept, ledger.load())
     if held.ok:
         return None
@@ -111,8 +111,10 @@ def main() -> int:
     parser.add_argument("--seed", type=whole(), default=profiles.SEED)
     parser.add_argument("--executor", choices=NAMES, default="lanes")
     options = parser.parse_args()
-    stations = Stations(options.executor)
-    answer = first_red(jobs_of(options.paths, options.recipes, options.seed, stations.lanes), stations, options.seed)
+    executor_pool = ExecutorPool(options.executor)
+    answer = first_red(
+        jobs_of(options.paths, options.recipes, options.seed, executor_pool.lanes), executor_pool, options.seed
+    )
     packages = [str(FilePath(str(module.__file__)).parent) for module in (strata, validation)]
     print(json.dumps(answer | {"packages": packages, "sources": source_digests()}))
     return 0

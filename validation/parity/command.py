@@ -28,7 +28,7 @@ from validation.record.recording import Recording
 from validation.report.table import print_report
 from validation.run import plan as profiles
 from validation.run.executor_options import refuse_idle
-from validation.run.executors import Stations
+from validation.run.executors import ExecutorPool
 from validation.run.plan_request import plan_entries
 from validation.run.prebuild import Prebuild
 from validation.run.progress import Reporter
@@ -55,17 +55,17 @@ def with_defaults(options: argparse.Namespace) -> argparse.Namespace:
     return argparse.Namespace(**chosen)
 
 
-def plan_settings(options: argparse.Namespace, stations: Stations, sized: bool) -> Settings:
+def plan_settings(options: argparse.Namespace, executor_pool: ExecutorPool, sized: bool) -> Settings:
     """Settings of the run; prediction is on by default on a card with a compiler beside it, of all bits for a record
     and of a sample for quick runs."""
     predict = options.predict
     if predict is None:
         wanted = options.profile == "quick" and not sized
-        usual = "none" if stations.lanes else "all" if options.record else "sample" if wanted else "none"
-        predict = usual if usual == "none" or stations.can_predict() else "none"
-    if predict != "none" and not stations.lanes:
-        stations.predictor(DEFAULT_RULE)
-    return Settings(options.reps, predict, stations.predictor, capture=options.capture)
+        usual = "none" if executor_pool.lanes else "all" if options.record else "sample" if wanted else "none"
+        predict = usual if usual == "none" or executor_pool.can_predict() else "none"
+    if predict != "none" and not executor_pool.lanes:
+        executor_pool.predictor(DEFAULT_RULE)
+    return Settings(options.reps, predict, executor_pool.predictor, capture=options.capture)
 
 
 def rerun_options(options: argparse.Namespace, predict: str, lanes: bool) -> list[str]:
@@ -90,19 +90,19 @@ def run(options: argparse.Namespace, words: Sequence[str], console: Console) -> 
         load_capture(options.capture)
     entries = plan_entries(options, paths)
     rule = options.rule or DEFAULT_RULE
-    stations = Stations(options.executor, rule, options.target, options.flavor, options.schedule_seed)
-    refuse_idle(options, stations.lanes)
+    executor_pool = ExecutorPool(options.executor, rule, options.target, options.flavor, options.schedule_seed)
+    refuse_idle(options, executor_pool.lanes)
     if options.record is None:
-        jobs = profiles.plan(paths, entries, stations.lanes)
+        jobs = profiles.plan(paths, entries, executor_pool.lanes)
     else:
-        jobs = profiles.record_plan(paths, options.profile, options.seed, stations.lanes)
-    settings = plan_settings(options, stations, options.context is not None or options.case is not None)
-    rerun = rerun_options(options, settings.predict, stations.lanes)
+        jobs = profiles.record_plan(paths, options.profile, options.seed, executor_pool.lanes)
+    settings = plan_settings(options, executor_pool, options.context is not None or options.case is not None)
+    rerun = rerun_options(options, settings.predict, executor_pool.lanes)
     sized = options.context is not None or options.case is not None
-    asked = Asked(None if sized else options.profile, options.seed, ledger.rule_name(stations.first))
+    asked = Asked(None if sized else options.profile, options.seed, ledger.rule_name(executor_pool.first))
     with closing(RunFile(options.out)) if options.out else nullcontext() as file:
         record = WholeRun(
-            words, jobs, stations, settings, file, asked, ledger.load(), self_test.flat(self_test.prove())
+            words, jobs, executor_pool, settings, file, asked, ledger.load(), self_test.flat(self_test.prove())
         )
         return _begin(options, paths, record, rerun, console)
 
@@ -125,7 +125,7 @@ def _begin(
 def _recording(options: argparse.Namespace, paths: Sequence[Path], record: WholeRun) -> Recording | nullcontext[None]:
     if options.record is None:
         return nullcontext()
-    return Recording(options.record, options.profile, options.seed, paths, record.jobs, record.stations)
+    return Recording(options.record, options.profile, options.seed, paths, record.jobs, record.executor_pool)
 
 
 def _run(record: WholeRun, recording: Recording | None, rerun: Sequence[str], console: Console) -> int:
@@ -135,11 +135,11 @@ def _run(record: WholeRun, recording: Recording | None, rerun: Sequence[str], co
         predict = record.settings.predict != "none"
         with (
             Reporter(console, len(record.jobs)) as reporter,
-            Prebuild(record.jobs, record.stations, predict) as built,
+            Prebuild(record.jobs, record.executor_pool, predict) as built,
         ):
             run_jobs(
                 record.jobs,
-                lambda job: built.wait(job, record.stations.of(job, rerun)),
+                lambda job: built.wait(job, record.executor_pool.of(job, rerun)),
                 replace(record.settings, recorder=keeper),
                 finished=lambda job, result: _finish(record, keeper, reporter, job, result),
                 starts=lambda job: reporter.starts(f"{job.path.name} {job.case.recipe}"),
@@ -162,7 +162,7 @@ def _run(record: WholeRun, recording: Recording | None, rerun: Sequence[str], co
         raise
     _end(record, "complete", console)
     if recording is not None:
-        predicted = record.settings.predict != "none" and not record.stations.lanes
+        predicted = record.settings.predict != "none" and not record.executor_pool.lanes
         try:
             said = recording.finish(record.results, record.passed, predicted)
         except StrataError as error:  # the cases are judged all the same, and in run.json
@@ -193,15 +193,15 @@ def _finish(record: WholeRun, keeper: Keeper | None, reporter: Reporter, job: Jo
 
 
 def _heading(record: WholeRun) -> str:
-    facts = record.stations.first.describe()
+    facts = record.executor_pool.first.describe()
     names = ("arch", "device", "driver", "nvrtc", "compiler", "threads")
     said = ", ".join(f"{name} {facts[name]}" for name in names if name in facts)
-    if record.stations.lanes:
-        said += f", rule {record.stations.rule}"
+    if record.executor_pool.lanes:
+        said += f", rule {record.executor_pool.rule}"
     if facts.get("instead_of_cuda"):
         said += f"; no card: {facts['instead_of_cuda']}"
-    said = f"{len(record.jobs)} cases on {record.stations.first.name} ({said})"
-    if not record.stations.lanes:
+    said = f"{len(record.jobs)} cases on {record.executor_pool.first.name} ({said})"
+    if not record.executor_pool.lanes:
         return f"{said}, prediction {record.settings.predict}"
     unused = [
         name

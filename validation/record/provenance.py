@@ -10,25 +10,25 @@ from typing import Any
 import numpy as np
 
 from strata.executors.lanes.rules import parse_rule
-from validation.run.executors import Stations
+from validation.run.executors import ExecutorPool
 
 _DRIVER = re.compile(r"[0-9]{3}\.[0-9]{1,4}(\.[0-9]{1,3})?")
 _RUNTIME = re.compile(r"[0-9]{2}\.[0-9]{1,2}")
 _NVRTC = re.compile(r"[0-9]{2}\.[0-9]{1,2}\.[0-9]{1,4}")
 
 
-def provenance(stations: Stations, predicted: bool) -> dict[str, Any]:
+def provenance(executor_pool: ExecutorPool, predicted: bool) -> dict[str, Any]:
     """The part `provenance` of a record. predicted: whether lanes predicted bits on a card, whose compiler then counts.
 
     What is not known of a device is null.
     """
-    facts = stations.first.describe()
-    lanes = stations.lanes
-    compiler = facts if lanes else stations.predictor(stations.rule).describe() if predicted else {}
+    facts = executor_pool.first.describe()
+    lanes = executor_pool.lanes
+    compiler = facts if lanes else executor_pool.predictor(executor_pool.rule).describe() if predicted else {}
     return {
-        "executor": stations.first.name,
+        "executor": executor_pool.first.name,
         "device": f"CPU {platform.machine()}" if lanes else printable(facts.get("device") or "unknown", 120),
-        "capability": stations.first.capability,
+        "capability": executor_pool.first.capability,
         "multiprocessors": _count(facts.get("multiprocessors")),
         "memory_bytes": _count(facts.get("memory_bytes")),
         "driver": _matching(_DRIVER, facts.get("driver")),
@@ -36,7 +36,7 @@ def provenance(stations: Stations, predicted: bool) -> dict[str, Any]:
         "clock_khz": _count(facts.get("clock_khz")),
         "cupy": printable(facts["cupy"], 40) if facts.get("cupy") else None,
         "nvrtc": _matching(_NVRTC, facts.get("nvrtc")),
-        "rule": _rule(stations.rule) if lanes else None,
+        "rule": _rule(executor_pool.rule) if lanes else None,
         "compiler": printable(compiler["compiler"], 160) if compiler.get("compiler") else None,
         "python": printable(platform.python_version(), 20),
         "numpy": printable(np.__version__, 20),

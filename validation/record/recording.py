@@ -17,7 +17,7 @@ from validation.record.identify import identification
 from validation.record.make import Plan, record, write
 from validation.record.provenance import provenance
 from validation.record.size import refuse_too_large
-from validation.run.executors import Stations
+from validation.run.executors import ExecutorPool
 from validation.run.runner import Job
 
 #: The profile of a record when none is named.
@@ -81,13 +81,13 @@ class Recording:
         seed: int,
         paths: Sequence[Path],
         jobs: Sequence[Job],
-        stations: Stations,
+        executor_pool: ExecutorPool,
     ) -> None:
         refuse_too_large(jobs)
         pairs = tuple((job.path.name, job.case.text()) for job in jobs)
         self.plan = Plan(profile, seed, tuple(path.name for path in paths), pairs)
         self.keeper = Keeper(directory)
-        self._directory, self._stations = directory, stations
+        self._directory, self._executor_pool = directory, executor_pool
         self._identification: Mapping[str, Any] | None = None
 
     def finish(self, results: Sequence[Mapping[str, Any]], passed: bool, predicted: bool) -> str:
@@ -96,12 +96,12 @@ class Recording:
         passed: whether the run did; predicted: whether bits were compared on this card. Raises StrataError when a
         case gave no output, or nothing can be written.
         """
-        facts = provenance(self._stations, predicted)
+        facts = provenance(self._executor_pool, predicted)
         made = record(self.plan, results, self.keeper.cases, facts, self._identification)
         said = f"record {write(made, self._directory)}"
         if not passed:
             return f"{said}: the run did not pass, so the verifier refuses it and the gate opens nothing by it"
-        if self._stations.lanes:
+        if self._executor_pool.lanes:
             return f"{said}: simulated on the CPU, which is evidence for no card"
         left = "" if predicted else "; its bits were not predicted here, which is left to the verifier"
         return f"{said}: {len(results)} cases{left}; {keep_here(made)}"
@@ -109,7 +109,7 @@ class Recording:
     def __enter__(self) -> Recording:
         with_keeper = self.keeper.__enter__()
         try:
-            self._identification = identification(self._stations.first, self._stations.rule)
+            self._identification = identification(self._executor_pool.first, self._executor_pool.rule)
         except BaseException:
             with_keeper.__exit__(None, None, None)
             raise

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from strata.executors import open_executor
 from strata.executors.base import Executor, ExecutorUnavailable
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
-from validation.run.runner import Job, Station
+from validation.run.runner import Executors, Job
 
 Open = Callable[..., Executor]
 
 
 @dataclass
-class Stations:
+class ExecutorPool:
     """name: executor asked for (`auto`, `lanes`, `cuda`); rule, target: its options; flavor and
     schedule: given for every job on the command line, None to take the job's own; command: what chooses the same run
     again, behind `python -m validation`; usual: the build of the first executor; says_rule: whether a rerun needs the
@@ -40,20 +40,20 @@ class Stations:
         """Whether kernels run on lanes (the first executor says so: `auto` decides once)."""
         return self.first.name == "lanes"
 
-    def of(self, job: Job, options: Sequence[str]) -> Station:
+    def of(self, job: Job, options: Sequence[str]) -> Executors:
         """Where a job runs; options: what its rerun needs besides the executor's own options."""
         words = ["python", "-m", "validation", *self.command, "--executor", self.first.name]
         if not self.lanes:
             words += ["--target", self.target] if self.target else []
-            return Station(self.first, None, shlex.join([*words, *options]))
+            return Executors(self.first, None, shlex.join([*words, *options]))
         flavor = self.flavor or job.flavor
         seed = job.schedule if self.schedule is None else self.schedule
         words += ["--rule", self.rule] if self.says_rule else []
         words += ["--flavor", flavor]
         words += [] if seed is None else ["--schedule-seed", str(seed)]
         executor = self._executor("lanes", self.rule, flavor, seed)
-        twin = self._executor("lanes", self.rule, flavor, (seed or 0) + 1)
-        return Station(executor, twin, shlex.join([*words, *options]))
+        repeat_executor = self._executor("lanes", self.rule, flavor, (seed or 0) + 1)
+        return Executors(executor, repeat_executor, shlex.join([*words, *options]))
 
     def predictor(self, rule: str) -> Executor:
         """Lanes under a rule, for predictions. Raises ExecutorUnavailable without a compiler."""

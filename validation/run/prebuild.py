@@ -15,8 +15,8 @@ from validation.core.operation import Operation
 from validation.core.unknown_operation import UnknownOperationError
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
 from validation.operations import registry
-from validation.run.executors import Stations
-from validation.run.runner import Job, Station
+from validation.run.executors import ExecutorPool
+from validation.run.runner import Executors, Job
 
 
 def kernels_of(job: Job, operations: Mapping[str, Operation] | None = None) -> Iterator[Kernel]:
@@ -37,7 +37,7 @@ class Prebuild:
     def __init__(
         self,
         jobs: Sequence[Job],
-        stations: Stations,
+        executor_pool: ExecutorPool,
         predict: bool = False,
         operations: Mapping[str, Operation] | None = None,
     ) -> None:
@@ -46,13 +46,13 @@ class Prebuild:
         self._pool = ThreadPoolExecutor(max_workers=usable())
         self._home = Home()
         self._building: dict[tuple[str, Kernel], Future[object]] = {}
-        self._lanes = stations.lanes
+        self._lanes = executor_pool.lanes
         if not self._lanes and not predict:
             return
         for job in jobs:
             with suppress(Exception):  # said by its case, which asks the same again: an unknown geometry, say
                 # What is compiled depends on no rule, so the predictions of all of them find it.
-                executor = stations.of(job, ()).executor if self._lanes else stations.predictor(DEFAULT_RULE)
+                executor = executor_pool.of(job, ()).executor if self._lanes else executor_pool.predictor(DEFAULT_RULE)
                 for kernel in kernels_of(job, operations):
                     self._submit(self._key(job, kernel), executor, kernel)
 
@@ -63,17 +63,17 @@ class Prebuild:
         if key not in self._building:
             self._building[key] = self._pool.submit(executor.build, kernel)
 
-    def wait(self, job: Job, station: Station) -> Station:
-        """`station`, once the kernels of its job are built. A build that failed fails again in its case, and a forked
+    def wait(self, job: Job, executors: Executors) -> Executors:
+        """`executors`, once the kernels of its job are built. A build that failed fails again in its case, and a forked
         child, which has none of the threads, builds in its cases."""
         if self._home.left:
-            return station
+            return executors
         with suppress(Exception):
             for kernel in kernels_of(job, self._operations):
                 future = self._building.get(self._key(job, kernel))
                 if future is not None:
                     future.exception()
-        return station
+        return executors
 
     def __enter__(self) -> Prebuild:
         return self

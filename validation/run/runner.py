@@ -38,12 +38,21 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Station:
-    """Where a job runs. twin: the same under another schedule, for the repeat, or None; invocation:
-    the command that chooses the same executor again, up to `--paths`."""
+class Executors:
+    """Where a job runs.
+
+    Parameters
+    ----------
+    executor
+        Of the run that is judged.
+    repeat_executor
+        The same under another schedule, for the repeat, or None.
+    invocation
+        The command that chooses the same executor again, up to `--paths`.
+    """
 
     executor: Executor
-    twin: Executor | None
+    repeat_executor: Executor | None
     invocation: str
 
 
@@ -140,7 +149,7 @@ def explain(
 
 def run_jobs(
     jobs: Sequence[Job],
-    station_of: Callable[[Job], Station],
+    executors_of: Callable[[Job], Executors],
     settings: Settings,
     finished: Callable[[Job, dict[str, Any]], None],
     starts: Callable[[Job], None] = lambda job: None,
@@ -151,9 +160,9 @@ def run_jobs(
     memo = Memo()
     for job in jobs:
         starts(job)
-        station = station_of(job)
-        own = replace(settings, twin=station.twin, invocation=station.invocation)
-        result = run_case(job.case, job.path, station.executor, own, memo, operations)
+        executors = executors_of(job)
+        own = replace(settings, repeat_executor=executors.repeat_executor, invocation=executors.invocation)
+        result = run_case(job.case, job.path, executors.executor, own, memo, operations)
         results.append(result)
         finished(job, result)
     return results

@@ -26,7 +26,7 @@ from validation.core.settings import Settings
 from validation.host.workers import workers
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
 from validation.run import owner, unfinished
-from validation.run.executors import Stations
+from validation.run.executors import ExecutorPool
 from validation.run.prebuild import kernels_of
 from validation.run.progress import Reporter
 from validation.run.run_file import RunFile
@@ -68,16 +68,16 @@ class Worker:
     """Runs single runs of a plan; one in each process."""
 
     plan: Plan
-    stations: Stations = field(init=False)
+    executor_pool: ExecutorPool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stations = Stations("lanes", self.plan.rule, open=_one_thread)
+        self.executor_pool = ExecutorPool("lanes", self.plan.rule, open=_one_thread)
 
     def run(self, index: int) -> Finished:
         job = self.plan.job(index)
-        station = self.stations.of(job, ())
-        settings = Settings(twin=station.twin, invocation=station.invocation)
-        result = run_case(job.case, job.path, station.executor, settings)
+        executors = self.executor_pool.of(job, ())
+        settings = Settings(repeat_executor=executors.repeat_executor, invocation=executors.invocation)
+        result = run_case(job.case, job.path, executors.executor, settings)
         checks = result["checks"]
         slack = {check["name"]: float(check["figures"]["slack"]) for check in checks if "slack" in check["figures"]}
         said = (result["path"], result["case"], result["verdict"], result["explain"])
@@ -203,13 +203,13 @@ class _Kept:
 
 def _prebuild(indices: Sequence[int], plan: Plan, jobs: int) -> int:
     """Compile what the runs need, each kernel once, before there are processes that would do it twice."""
-    stations = Stations("lanes", plan.rule, open=_one_thread)
+    executor_pool = ExecutorPool("lanes", plan.rule, open=_one_thread)
     needed: dict[tuple[str, Kernel], Executor] = {}
     for index in indices:
         job = plan.job(index)
         for kernel in kernels_of(job):
             if (job.flavor, kernel) not in needed:
-                needed[job.flavor, kernel] = stations.of(replace(job, schedule=None), ()).executor
+                needed[job.flavor, kernel] = executor_pool.of(replace(job, schedule=None), ()).executor
     pool = ThreadPoolExecutor(jobs)
     try:
         for future in [pool.submit(executor.build, kernel) for (_, kernel), executor in needed.items()]:

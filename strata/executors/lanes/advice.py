@@ -83,8 +83,9 @@ def of(message: str) -> str:
     str
         Text to put behind the message; empty when there is nothing to say.
     """
-    word = next((match for match in _QUOTED.findall(message) if match in INSTEAD), None)
-    if word:
-        return f"; instead of {word}: {INSTEAD[word]}"
-    word = next((match for match in _QUOTED.findall(message) if match in HEADERS), None)
-    return f'; {word} is declared by #include "include/{HEADERS[word]}.cuh"' if word else ""
+    for word in _QUOTED.findall(message):
+        if word in INSTEAD:
+            return f"; instead of {word}: {INSTEAD[word]}"
+        if word in HEADERS:
+            return f'; {word} is declared by #include "include/{HEADERS[word]}.cuh"'
+    return ""

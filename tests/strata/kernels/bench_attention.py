@@ -25,7 +25,7 @@ from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import MODES
 from validation.core.memo import Memo
 from validation.core.verdict import Check, identical
-from validation.operations.attention import gates as judge
+from validation.operations.attention import gates
 from validation.operations.attention.bound import bound
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.operations.attention.plan import PUBLISHED, SIZED_RECIPE
@@ -141,9 +141,9 @@ def checks_of(executor: Executor, path: Path, case: Case, new: np.ndarray, old: 
     inputs, reference = inputs_of(case, path.mode), reference_of(case, path.mode)
     base = bound(PATHS[f"decode_attention/{path.mode}/simt"], inputs, reference, executor)
     if path.baseline is None:
-        return [judge.baseline_within_bound(new, judge.Truth(reference, base, base))]
+        return [gates.baseline_within_bound(new, gates.Truth(reference, base, base))]
     own = bound(path, inputs, reference, executor)
-    return judge.gates(new, old, judge.Truth(reference, own, base, case.queries >= PUBLISHED_QUERIES))
+    return gates.gates(new, old, gates.Truth(reference, own, base, case.queries >= PUBLISHED_QUERIES))
 
 
 @pytest.mark.parametrize(("size", "name"), ROWS)

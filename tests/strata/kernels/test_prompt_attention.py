@@ -18,7 +18,7 @@ from strata.kernels.pool import GROUPS, HEAD_DIM, MODES
 from tests.strata.kernels import small
 from tests.strata.kernels.small import assert_right, make, run, same_bits
 from validation.core.random_streams import Stream
-from validation.operations.attention import gates as judge
+from validation.operations.attention import gates
 from validation.operations.attention.bound import bound
 from validation.operations.attention.bounds import prompt_attention as bounds
 from validation.operations.attention.pools import Inputs
@@ -162,7 +162,7 @@ def test_every_mode_meets_the_published_gates_on_the_same_values(checked: LanesE
         assert np.array_equal(reference.out, truth.out)
         new = run(checked, path.name, inputs)
         limit, base = (bound(p, inputs, reference, checked) for p in (path, PATHS[f"decode_attention/{mode}/simt"]))
-        for check in judge.gates(new, old, judge.Truth(reference, limit, base)):
+        for check in gates.gates(new, old, gates.Truth(reference, limit, base)):
             assert check.verdict.passes, f"{mode}: {check.name} {check.reason}"
         assert np.abs(new - old).max() <= bounds.agreement(old)
 

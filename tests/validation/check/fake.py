@@ -92,14 +92,14 @@ class Where:
     """Where a case runs: the executor, the one that repeats, and what opens lanes for predictions."""
 
     executor: Executor
-    twin: Executor | None = None
+    repeat_executor: Executor | None = None
     predictor: Callable[[str], Executor] | None = None
 
 
 def run_case(loaded: Loaded, case: OwnCase, where: Where, memo: Memo | None = None) -> dict[str, Any]:
     """A case of an author's kernel, run as every operation's."""
     predict = "none" if where.predictor is None else "all"
-    settings = Settings(0, predict, where.predictor, where.twin, invocation="check", names_path=False)
+    settings = Settings(0, predict, where.predictor, where.repeat_executor, invocation="check", names_path=False)
     return runner.run_case(case, loaded.path, where.executor, settings, memo, operations(loaded))
 
 

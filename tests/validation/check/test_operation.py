@@ -22,7 +22,7 @@ from validation.core.settings import Settings
 from validation.core.unknown_operation import UnknownOperationError
 from validation.core.verdict import Verdict
 from validation.operations import registry
-from validation.run.executors import Stations
+from validation.run.executors import ExecutorPool
 from validation.run.prebuild import Prebuild, kernels_of
 from validation.run.runner import Job, run_jobs
 
@@ -38,12 +38,12 @@ def test_a_pool_of_executors_and_the_one_runner_serve_it() -> None:
     known = operations(kernel())
     planned = OWN.planned(1, "quick")[:3]
     jobs = [Job(one.case, PATH, "checked", turn) for turn, one in enumerate(planned)]
-    stations = Stations("lanes", open=opened, command=("check", "rows.py:rows"), says_rule=False)
+    executor_pool = ExecutorPool("lanes", open=opened, command=("check", "rows.py:rows"), says_rule=False)
     done: list[str] = []
-    with Prebuild(jobs, stations, operations=known) as built:
+    with Prebuild(jobs, executor_pool, operations=known) as built:
         results = run_jobs(
             jobs,
-            lambda job: built.wait(job, stations.of(job, ())),
+            lambda job: built.wait(job, executor_pool.of(job, ())),
             Settings(names_path=False),
             lambda job, result: done.append(result["case"]),
             operations=known,
@@ -59,9 +59,9 @@ def test_what_is_known_of_a_case_is_not_that_of_the_next() -> None:
     """Two cases of one recipe in one run, whose data differ."""
     planned = [OWN.parse(f"recipe=plain seed={seed} rows=3 width=5") for seed in (1, 2)]
     jobs = [Job(case, PATH) for case in planned]
-    stations = Stations("lanes", open=opened)
+    executor_pool = ExecutorPool("lanes", open=opened)
     results = run_jobs(
-        jobs, lambda job: stations.of(job, ()), Settings(), lambda *_: None, operations=operations(kernel())
+        jobs, lambda job: executor_pool.of(job, ()), Settings(), lambda *_: None, operations=operations(kernel())
     )
     assert all(Verdict(result["verdict"]).passes for result in results)
     assert results[0]["figures"]["slack"] != results[1]["figures"]["slack"]
@@ -119,9 +119,9 @@ def test_integers_of_a_launch_that_nobody_attests_are_not_exact() -> None:
     def verdict(executor: Executor, loaded: Any) -> str:
         case = OwnOperation(loaded).parse("recipe=plain seed=1 rows=3 width=5")
         job = Job(case, loaded.path)
-        stations = Stations("auto", open=lambda name, **options: executor)
+        executor_pool = ExecutorPool("auto", open=lambda name, **options: executor)
         known = operations(loaded)
-        (one,) = run_jobs([job], lambda job: stations.of(job, ()), Settings(), lambda *_: None, operations=known)
+        (one,) = run_jobs([job], lambda job: executor_pool.of(job, ()), Settings(), lambda *_: None, operations=known)
         return str(one["verdict"])
 
     assert verdict(FakeExecutor(counts), kernel(**changes)) == "EXACT"

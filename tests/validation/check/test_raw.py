@@ -15,7 +15,7 @@ from validation.check.author import AuthorError
 from validation.check.case import OwnCase
 from validation.check.load import Loaded
 from validation.check.raw import RawExecutor, opener
-from validation.run.executors import Stations
+from validation.run.executors import ExecutorPool
 from validation.run.runner import Job
 
 CASE = OwnCase("plain", 1, (("rows", 3), ("width", 5)))
@@ -103,10 +103,10 @@ def test_what_is_no_kernel_of_cupy_is_a_fault_of_the_author() -> None:
 def test_such_a_kernel_runs_where_a_card_is_and_predicts_nothing() -> None:
     card = Card()
     loaded = own(Kernel(card))
-    stations = Stations("auto", open=opener(loaded, lambda name, **options: card))
-    assert not stations.lanes
-    assert not stations.can_predict()
-    station = stations.of(Job(CASE, loaded.path), ())
-    assert station.twin is None
-    result = run_case(loaded, CASE, Where(station.executor))
+    executor_pool = ExecutorPool("auto", open=opener(loaded, lambda name, **options: card))
+    assert not executor_pool.lanes
+    assert not executor_pool.can_predict()
+    executors = executor_pool.of(Job(CASE, loaded.path), ())
+    assert executors.repeat_executor is None
+    result = run_case(loaded, CASE, Where(executors.executor))
     assert (result["verdict"], result["path"]) == ("WITHIN_BOUND", "rows")

@@ -115,7 +115,10 @@ def test_recipes_that_are_about_one_input_take_them_in_turn() -> None:
 
 def test_a_recipe_of_signs_or_offsets_is_not_planned_where_no_input_may_have_them() -> None:
     own = kernel().kernel
-    inputs = {name: replace(values, sign="negative", shift=0) for name, values in own.inputs.items()}
+    inputs = {}
+    for name, values in own.inputs.items():
+        assert isinstance(values, Values)
+        inputs[name] = replace(values, sign="negative", shift=0)
     left = {"one_sign", "negative", "shifted"}
     assert set(plan.usual(own)) - set(plan.usual(replace(own, inputs=inputs))) == left
 

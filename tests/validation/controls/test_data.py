@@ -12,8 +12,7 @@ from validation.core.control import answers
 from validation.core.random_streams import Stream
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import plan as attention_plan
-from validation.operations.attention import preconditions as promises
-from validation.operations.attention import selection
+from validation.operations.attention import preconditions, selection
 from validation.operations.kv_pack import pages, planes
 from validation.operations.kv_pack import plan as pack_plan
 
@@ -29,7 +28,7 @@ def test_the_data_are_as_promised() -> None:
 
 
 def test_promises_that_are_not_asked_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(promises, "kept", lambda *a: Check("data", Verdict.EXACT))
+    monkeypatch.setattr(preconditions, "kept", lambda *a: Check("data", Verdict.EXACT))
     assert len(wrong()) == sum(row[-1] == "VOID" for row in data.SOFT)
 
 

@@ -13,7 +13,7 @@ from validation.core.memo import Memo
 from validation.core.settings import Settings
 from validation.core.verdict import Check, Verdict
 from validation.operations.attention import bound as path_bound
-from validation.operations.attention import gates as judge
+from validation.operations.attention import gates
 from validation.operations.attention.operation import Attention, under_test
 from validation.run.runner import run_case
 
@@ -90,5 +90,5 @@ def test_bounds_a_thousand_times_too_wide_are_told(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_battery_that_is_not_asked_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "battery", lambda *a: Check("nothing", Verdict.EXACT))
+    monkeypatch.setattr(gates, "battery", lambda *a: Check("nothing", Verdict.EXACT))
     assert healthy_is_told()

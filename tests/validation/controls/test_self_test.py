@@ -14,7 +14,7 @@ from validation.__main__ import main
 from validation.controls import self_test, values
 from validation.core.control import Answer, Control, answer, failed
 from validation.core.verdict import Check, Verdict
-from validation.operations.attention import gates as judge
+from validation.operations.attention import gates
 
 
 def test_all_controls_are_right_and_have_names_of_their_own() -> None:
@@ -109,7 +109,7 @@ def test_the_command_names_each_wrong_answer_and_exits_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        judge, "baseline_within_bound", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND)
+        gates, "baseline_within_bound", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND)
     )
     monkeypatch.setattr(self_test, "prove", partial(self_test.prove, {"gates": self_test.GROUPS["gates"]}))
     assert main(["controls"]) == 1

@@ -19,7 +19,7 @@ from validation.numerics.tensorcore_model import cut
 from validation.operations import registry
 from validation.operations.attention import bound as path_bound
 from validation.operations.attention import fuzz as fuzz_attention
-from validation.operations.attention import metamorphic as laws
+from validation.operations.attention import metamorphic
 from validation.operations.attention.pools import build
 from validation.operations.attention.reference import attend
 from validation.operations.combine import fuzz as combine_fuzz
@@ -48,8 +48,8 @@ def _expert_fuzz() -> object:
 
 BRANCHES: dict[str, Callable[[], Any]] = {
     "bound": _bound,
-    "laws of a path": lambda: laws.of_path(UNKNOWN),
-    "ground of laws": lambda: laws.ground(UNKNOWN, INPUTS, np.zeros(0), LanesExecutor()),
+    "laws of a path": lambda: metamorphic.of_path(UNKNOWN),
+    "ground of laws": lambda: metamorphic.ground(UNKNOWN, INPUTS, np.zeros(0), LanesExecutor()),
     "kind of data": lambda: registry.of_path(UNKNOWN),
     "kernels of the static check": lambda: list(static.kernels(UNKNOWN)),
     "kernels built ahead": lambda: list(prebuild.kernels_of(Job(CASE, UNKNOWN))),

@@ -27,8 +27,8 @@ from validation.operations.attention.operation import judged as run_attention
 from validation.operations.attention.pools import Inputs, build
 from validation.operations.kv_pack.case import Case
 from validation.parity import command as parity
-from validation.run.executors import Stations
-from validation.run.runner import Station
+from validation.run.executors import ExecutorPool
+from validation.run.runner import Executors
 
 TENSOR, PLAIN = PATHS["prompt_attention/int8/sm75"], PATHS["decode_attention/int8/simt"]
 CASE = Case("signed_decades", 5, 70, 2, 4)
@@ -132,11 +132,11 @@ def run_on(
     def opened(name: str, **options: Any) -> Any:
         return LanesExecutor(rule=options["rule"]) if name == "lanes" else cards[next(iter(rules.values()))]
 
-    def of(self: Stations, job: Any, options: Any) -> Any:
-        return Station(cards[rules[job.case.recipe]], None, "python -m validation parity")
+    def of(self: ExecutorPool, job: Any, options: Any) -> Any:
+        return Executors(cards[rules[job.case.recipe]], None, "python -m validation parity")
 
-    monkeypatch.setattr(parity, "Stations", partial(Stations, open=opened))
-    monkeypatch.setattr(Stations, "of", of)
+    monkeypatch.setattr(parity, "ExecutorPool", partial(ExecutorPool, open=opened))
+    monkeypatch.setattr(ExecutorPool, "of", of)
     monkeypatch.setitem(plan.LISTS, "quick", lambda seed: [Planned(Case(recipe, seed, 70, 2, 4)) for recipe in rules])
     other_plans(monkeypatch)
     words = ["parity", "--executor", "cuda", "--paths", TENSOR.name, "--predict", "all", "--seed", "5"]

@@ -19,13 +19,13 @@ from validation.controls import self_test
 from validation.core.verdict import Check, Verdict
 from validation.ledger import ledger
 from validation.ledger.whole_run import WholeRun
-from validation.operations.attention import gates as judge
+from validation.operations.attention import gates
 from validation.operations.attention.kernels import Operation
 from validation.operations.attention.operation import under_test
 from validation.operations.attention.pools import Inputs
 from validation.parity import command as parity
 from validation.run import owner
-from validation.run.executors import Stations
+from validation.run.executors import ExecutorPool
 from validation.run.run_file import RunFile
 from validation.run.runner import run_jobs
 
@@ -41,7 +41,7 @@ class Bench:
         self.card = self.compiler = False
         self.operations: dict[str, Operation] = healthy()
         self._patch = monkeypatch
-        monkeypatch.setattr(parity, "Stations", partial(Stations, open=self.open))
+        monkeypatch.setattr(parity, "ExecutorPool", partial(ExecutorPool, open=self.open))
         monkeypatch.setattr(parity, "run_jobs", self.run_jobs)
         monkeypatch.setattr(parity, "Prebuild", _NoBuild)
         no_ledger(monkeypatch)
@@ -73,8 +73,8 @@ class _NoBuild:
 
     def __exit__(self, *arguments: object) -> None: ...
 
-    def wait(self, job: object, station: object) -> object:
-        return station
+    def wait(self, job: object, executors: object) -> object:
+        return executors
 
 
 @pytest.fixture
@@ -399,7 +399,7 @@ def test_a_control_that_fails_voids_the_run_before_any_case(
 ) -> None:
     bench.asks_controls("gates")
     monkeypatch.setattr(
-        judge, "baseline_within_bound", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND)
+        gates, "baseline_within_bound", lambda old, truth: Check("baseline bound", Verdict.WITHIN_BOUND)
     )
     assert run("--case", ONE, "--out", str(tmp_path)) == 1
     got = record(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 from strata.executors.base import Executor
 from tests.validation.stub import StubCard, StubExecutor
 from validation.record.provenance import printable, provenance
-from validation.run.executors import Stations
+from validation.run.executors import ExecutorPool
 
 H200 = {
     "device": "NVIDIA H200",
@@ -37,17 +37,17 @@ class Compiled(StubExecutor):
         return {"compiler": "g++ (Débian) 12"}
 
 
-def stations(card: Executor | None, rule: str = "sm_90") -> Stations:
-    """Stations of a stand-in card, with lanes that have a compiler beside it; or of lanes alone."""
+def executor_pool(card: Executor | None, rule: str = "sm_90") -> ExecutorPool:
+    """The executors of a stand-in card, with lanes that have a compiler beside it; or of lanes alone."""
 
     def opened(name: str, **options: object) -> Executor:
         return Compiled() if name == "lanes" or card is None else card
 
-    return Stations("cuda" if card else "lanes", rule, open=opened)
+    return ExecutorPool("cuda" if card else "lanes", rule, open=opened)
 
 
 def test_a_card_s_facts_are_taken_as_they_are() -> None:
-    found = provenance(stations(Known(facts=H200)), False)
+    found = provenance(executor_pool(Known(facts=H200)), False)
     assert {name: found[name] for name in H200} == H200
     assert found["executor"] == "cuda"
     assert found["capability"] == 90
@@ -56,7 +56,7 @@ def test_a_card_s_facts_are_taken_as_they_are() -> None:
 
 
 def test_the_compiler_of_the_prediction_is_named() -> None:
-    assert provenance(stations(Known(facts=H200)), True)["compiler"] == "g++ (D?bian) 12"
+    assert provenance(executor_pool(Known(facts=H200)), True)["compiler"] == "g++ (D?bian) 12"
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_the_compiler_of_the_prediction_is_named() -> None:
     [("driver", ""), ("driver", "580"), ("driver", "R580 (beta)"), ("nvrtc", "13.0"), ("cuda_runtime", "")],
 )
 def test_what_is_not_known_is_null(name: str, odd: str) -> None:
-    assert provenance(stations(Known(facts=H200 | {name: odd})), False)[name] is None
-    bare = provenance(stations(StubCard()), False)
+    assert provenance(executor_pool(Known(facts=H200 | {name: odd})), False)[name] is None
+    bare = provenance(executor_pool(StubCard()), False)
     assert all(bare[fact] is None for fact in H200 if fact != "device")
     assert bare["device"] == "unknown"
 
@@ -74,7 +74,7 @@ def test_what_is_not_known_is_null(name: str, odd: str) -> None:
     ("asked", "rule"), [("sm_75", "sm_75"), ("exact", "exact"), ("8,24", "8,24"), (" 8 / 24", "8,24")]
 )
 def test_lanes_name_their_rule_and_no_card(asked: str, rule: str) -> None:
-    found = provenance(stations(None, asked), False)
+    found = provenance(executor_pool(None, asked), False)
     assert found["rule"] == rule
     assert found["executor"] == "lanes"
     assert found["device"].startswith("CPU ")

@@ -10,9 +10,9 @@ from strata.kernels.paths import PATHS, select
 from tests.strata.test_forks import child_says
 from tests.validation.stub import DIGEST, StubCard, StubExecutor
 from validation.operations.kv_pack.case import Case
-from validation.run.executors import Stations
+from validation.run.executors import ExecutorPool
 from validation.run.prebuild import Prebuild, kernels_of
-from validation.run.runner import Job, Station
+from validation.run.runner import Executors, Job
 
 CASE = Case("uniform", 1, 64, 2)
 JOBS = [Job(CASE, path, flavor) for flavor in ("checked", "fast") for path in select("prompt_attention/q4_0/*")]
@@ -29,7 +29,7 @@ class Builder(StubExecutor):
         return Image(kernel, self.arch, DIGEST, (), "stub")
 
 
-def stations(fails: bool = False, card: bool = False) -> tuple[Stations, list[Kernel]]:
+def executor_pool(fails: bool = False, card: bool = False) -> tuple[ExecutorPool, list[Kernel]]:
     built: list[Kernel] = []
 
     def open_(name: str, **options: Any) -> StubExecutor:
@@ -39,7 +39,7 @@ def stations(fails: bool = False, card: bool = False) -> tuple[Stations, list[Ke
         builder.built, builder.fails = built, fails
         return builder
 
-    return Stations("auto", open=open_), built
+    return ExecutorPool("auto", open=open_), built
 
 
 def test_a_job_launches_its_path_and_its_baseline() -> None:
@@ -50,25 +50,25 @@ def test_a_job_launches_its_path_and_its_baseline() -> None:
 
 
 def test_every_kernel_is_built_once_for_each_flavor_before_its_case() -> None:
-    where, built = stations()
+    where, built = executor_pool()
     with Prebuild(JOBS, where) as ahead:
         for job in JOBS:
-            station = where.of(job, [])
-            assert ahead.wait(job, station) is station
+            executors = where.of(job, [])
+            assert ahead.wait(job, executors) is executors
             assert set(kernels_of(job)) <= set(built)
     assert len(built) == 2 * len({kernel for job in JOBS for kernel in kernels_of(job)})
 
 
 def test_a_build_that_fails_is_left_to_its_case() -> None:
-    where, _ = stations(fails=True)
+    where, _ = executor_pool(fails=True)
     with Prebuild(JOBS, where) as ahead:
         ahead.wait(JOBS[0], where.of(JOBS[0], []))
 
 
 def test_a_card_builds_when_it_runs() -> None:
-    where, built = stations(card=True)
+    where, built = executor_pool(card=True)
     with Prebuild(JOBS, where) as ahead:
-        ahead.wait(JOBS[0], Station(where.first, None, ""))
+        ahead.wait(JOBS[0], Executors(where.first, None, ""))
     assert built == []
 
 
@@ -82,18 +82,18 @@ def test_a_forked_child_builds_for_itself() -> None:
             leave.wait()
             return Image(kernel, self.arch, DIGEST, (), "stub")
 
-    where = Stations("auto", open=lambda name, **options: Slow())
+    where = ExecutorPool("auto", open=lambda name, **options: Slow())
     with Prebuild(JOBS, where) as ahead:
         begun.wait()
-        station = where.of(JOBS[0], [])
+        executors = where.of(JOBS[0], [])
         try:
-            assert child_says(lambda: ahead.wait(JOBS[0], station) is station)
+            assert child_says(lambda: ahead.wait(JOBS[0], executors) is executors)
         finally:
             leave.set()
 
 
 def test_leaving_early_does_not_wait_for_what_is_left() -> None:
-    where, _ = stations()
+    where, _ = executor_pool()
     before = threading.active_count()
     try:
         with Prebuild(JOBS, where):
@@ -113,7 +113,7 @@ def test_on_a_card_what_predictions_need_is_built_when_they_are_asked_for() -> N
         builder.built = built
         return builder
 
-    where = Stations("auto", open=open_)
+    where = ExecutorPool("auto", open=open_)
     with Prebuild(JOBS, where):
         pass
     assert built == []

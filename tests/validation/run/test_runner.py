@@ -18,7 +18,7 @@ from validation.operations.attention.operation import under_test
 from validation.operations.attention.pools import Inputs
 from validation.operations.experts.case import ExpertCase
 from validation.operations.kv_pack.case import Case
-from validation.run.runner import Job, Station, explain, rerun_command, run_case, run_jobs, settle
+from validation.run.runner import Executors, Job, explain, rerun_command, run_case, run_jobs, settle
 
 PATH = PATHS["prompt_attention/q4_0/sm80"]
 CASE = Case("uniform", 3, 90, 3, 4)
@@ -85,7 +85,7 @@ def test_a_fault_of_the_harness_is_one_case_that_did_not_run(kind: type[Exceptio
     other = PATHS["decode_attention/q4_0/simt"]
     found = run_jobs(
         [Job(CASE, PATH), Job(CASE, other)],
-        lambda job: Station(LANES, None, "again"),
+        lambda job: Executors(LANES, None, "again"),
         Settings(),
         finished=lambda job, result: None,
         operations=under_test(operations),
@@ -139,7 +139,7 @@ def test_jobs_run_in_order_and_are_handed_over_at_once() -> None:
     events: list[str] = []
     results = run_jobs(
         jobs,
-        lambda job: Station(LANES, None, f"again {job.case.seed}"),
+        lambda job: Executors(LANES, None, f"again {job.case.seed}"),
         Settings(),
         finished=lambda job, result: events.append(f"end {job.case.seed} {result['rerun'].split(' --')[0]}"),
         starts=lambda job: events.append(f"start {job.case.seed}"),

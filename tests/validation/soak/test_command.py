@@ -51,7 +51,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, Change]], N
         by_seed = {soak_plan.job(1, index).case.seed: change for index, change in changes.items()}
 
         def run_case(case: Case, path: Any, executor: Executor, settings: Any) -> dict[str, Any]:
-            assert settings.twin is not executor
+            assert settings.repeat_executor is not executor
             return result(case, path, by_seed.get(case.seed))
 
         def opened(name: str, **options: Any) -> Executor:

@@ -219,7 +219,7 @@ _CASE = (
         "shape-unseen",
         ROW_CHECKS,
         "if out.ndim != len(axes) or len(out) != length or out.shape != due:",
-        "if out.ndim != len(axes):",
+        "if out.ndim != len(axes) or out.shape[1:] != due[1:]:",
         "Fewer rows than pairs are accepted.",
     ),
     _fault(

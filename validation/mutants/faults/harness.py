@@ -251,10 +251,10 @@ def _runs() -> Iterator[Mutant]:
     yield _fault(
         "jobs-run-once",
         RUNNER,
-        "        result = run_case(job.case, job.path, station.executor, own, memo, operations)\n"
+        "        result = run_case(job.case, job.path, executors.executor, own, memo, operations)\n"
         "        results.append(result)\n"
         "        finished(job, result)\n",
-        "        result = run_case(job.case, job.path, station.executor, own, memo, operations)\n"
+        "        result = run_case(job.case, job.path, executors.executor, own, memo, operations)\n"
         "        results.append(result)\n"
         "    for job in jobs:\n"
         "        finished(job, result)\n",

@@ -120,8 +120,8 @@ def mutants() -> list[Mutant]:
         Mutant(
             "advice-first-word",
             "strata/executors/lanes/advice.py",
-            "for match in _QUOTED.findall(message) if match in INSTEAD), None)",
-            "for match in _QUOTED.findall(message)), None)",
+            "for word in _QUOTED.findall(message):",
+            "for word in _QUOTED.findall(message)[:1]:",
             "The compiler's first word in quotes is looked up even when nothing is known of it.",
             tests=_PAGE,
         ),

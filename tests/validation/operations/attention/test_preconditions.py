@@ -12,8 +12,7 @@ from strata.kernels.pool import MODES
 from validation.core.random_streams import Stream
 from validation.core.stub_executor import StubExecutor
 from validation.core.verdict import Verdict
-from validation.operations.attention import kv_preconditions
-from validation.operations.attention import preconditions as promises
+from validation.operations.attention import kv_preconditions, preconditions
 from validation.operations.attention.operation import judged
 from validation.operations.attention.pools import build
 from validation.operations.attention.stub_kernels import healthy
@@ -35,7 +34,7 @@ def test_recipes_keep_their_promises(name: str, mode: str) -> None:
         replace(CASE, recipe=name, context=1, queries=1, page_size=1, n_head_kv=1),
         replace(CASE, recipe=name, context=64, queries=64, page_size=64, n_head_kv=3),
     ):
-        assert promises.kept(case, mode, build(case, mode)).reason == ""
+        assert preconditions.kept(case, mode, build(case, mode)).reason == ""
 
 
 @pytest.mark.parametrize("side", ["k", "v"])
@@ -87,15 +86,15 @@ def test_poison_is_looked_for_in_every_plane_behind_the_last_cell() -> None:
     for name in ("k", "v", "k_scale", "v_scale"):
         plane = getattr(inputs.pool, name).copy()
         plane[page, 1, 3] = 0
-        check = promises.kept(case, "int8", replace(inputs, pool=replace(inputs.pool, **{name: plane})))
+        check = preconditions.kept(case, "int8", replace(inputs, pool=replace(inputs.pool, **{name: plane})))
         assert check.verdict is Verdict.VOID
         assert f"page and slot [{page}, 3]" in check.reason
 
 
 def test_large_pools_are_looked_at_in_steps_that_reach_both_ends() -> None:
     for count in (0, 1, 2, 511, 512, 513, 5000):
-        steps = promises._even(count)
-        assert len(steps) == min(count, promises.LOOKED_AT)
+        steps = preconditions._even(count)
+        assert len(steps) == min(count, preconditions.LOOKED_AT)
         assert steps.tolist() == sorted(set(steps.tolist()))
         if count:
             assert (steps[0], steps[-1]) == (0, count - 1)
@@ -104,7 +103,7 @@ def test_large_pools_are_looked_at_in_steps_that_reach_both_ends() -> None:
 def test_the_edge_widths_are_those_of_the_kernels_tiles() -> None:
     case = replace(CASE, recipe="width_edges", context=200, queries=80, top=2051)
     widths = build(case, "q4_0").widths
-    assert list(promises._edges(case, "q4_0", widths)) == []
+    assert list(preconditions._edges(case, "q4_0", widths)) == []
     for width in (0, 31, 32, 33, 63, 64, 65, 127, 129):
         without = np.where(widths == width, 37, widths)
-        assert any("edge" in clause for clause in promises._edges(case, "q4_0", without))
+        assert any("edge" in clause for clause in preconditions._edges(case, "q4_0", without))

@@ -260,7 +260,7 @@ def test_nothing_is_predicted_on_lanes_or_unasked() -> None:
 
 
 def test_the_repeat_runs_under_the_other_schedule() -> None:
-    twin = StubExecutor(arch="twin")
+    repeat_executor = StubExecutor(arch="twin")
     seen: list[str] = []
     plain = kernel()
 
@@ -268,7 +268,7 @@ def test_the_repeat_runs_under_the_other_schedule() -> None:
         seen.append(executor.arch)
         return plain.run(executor, path, inputs)  # type: ignore[arg-type]
 
-    run(settings=Settings(twin=twin), prompt_attention=replace(plain, run=launch))  # type: ignore[arg-type]
+    run(settings=Settings(repeat_executor=repeat_executor), prompt_attention=replace(plain, run=launch))  # type: ignore[arg-type]
     assert seen == ["lanes-stub", "twin"]
 
 

@@ -13,8 +13,7 @@ from strata.executors.base import StrataError
 from strata.formats import FORMATS
 from strata.kernels.experts import EXPERT_MODES
 from validation.core.verdict import Verdict
-from validation.operations.experts import blobs, inputs, routing
-from validation.operations.experts import preconditions as promises
+from validation.operations.experts import blobs, inputs, preconditions, routing
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import Inputs
 from validation.operations.experts.recipes import RECIPES, Routing
@@ -32,7 +31,7 @@ def case_of(recipe: str, seed: int, experts: int = 7, top: int = 3) -> ExpertCas
 def test_every_recipe_keeps_its_promises(recipe: str, seed: int, mode: str) -> None:
     case = case_of(recipe, seed)
     made = inputs.build(case, mode)
-    check = promises.kept(case, made)
+    check = preconditions.kept(case, made)
     assert check.verdict is Verdict.EXACT, check.reason
     assert made.x.dtype == np.float32
     assert made.ids.shape == (case.tokens, case.top)
@@ -49,7 +48,7 @@ def test_few_tokens_have_both_sides_too(recipe: str, tokens: int) -> None:
     """Of 40 single tokens of eight blocks chance would leave a side out in one or two."""
     for seed in range(40):
         case = ExpertCase(recipe, seed, tokens, 2, 1, 256, 64)
-        check = promises.kept(case, inputs.build(case, "iq3_s/q2_0"))
+        check = preconditions.kept(case, inputs.build(case, "iq3_s/q2_0"))
         assert check.verdict is Verdict.EXACT, f"{case.text()}: {check.reason}"
 
 
@@ -57,7 +56,7 @@ def test_few_tokens_have_both_sides_too(recipe: str, tokens: int) -> None:
 def test_scales_that_are_subnormal_span_decades_too(mode: str) -> None:
     """The smallest scales of IQ4_XS are, which their exponent field does not tell; here one expert has them all."""
     case = ExpertCase("experts_decades", 4, 2, 1, 1, 256, 64)
-    check = promises.kept(case, inputs.build(case, mode))
+    check = preconditions.kept(case, inputs.build(case, mode))
     assert check.verdict is Verdict.EXACT, check.reason
 
 
@@ -103,7 +102,7 @@ BROKEN = [
 def test_a_broken_promise_is_void(recipe: str, edit: object, said: str) -> None:
     case = case_of(recipe, 1)
     made = edit(inputs.build(case, "iq3_s/q2_0"))  # type: ignore[operator]
-    check = promises.kept(case, made)
+    check = preconditions.kept(case, made)
     assert check.verdict is Verdict.VOID
     assert said in check.reason
 

@@ -6,8 +6,7 @@ from strata.kernels.experts import MAX_EXPERTS
 from strata.kernels.paths import PATHS
 from validation.core.verdict import Verdict
 from validation.mutants import quick
-from validation.operations.experts import inputs, mutant_cases
-from validation.operations.experts import preconditions as promises
+from validation.operations.experts import inputs, mutant_cases, preconditions
 from validation.operations.experts.recipes import RECIPES
 from validation.operations.experts.sampling import REFERENCED, work
 
@@ -18,7 +17,7 @@ def test_every_recipe_comes_up_and_keeps_its_promise() -> None:
     made = mutant_cases.cases(1)
     assert [case.recipe for case in made[:-1]] == list(RECIPES)
     for case in made:
-        check = promises.kept(case, inputs.build(case, MODE))
+        check = preconditions.kept(case, inputs.build(case, MODE))
         assert check.verdict is Verdict.EXACT, check.reason
 
 

@@ -10,8 +10,7 @@ from strata.kernels.experts import EXPERT_MODES, MAX_EXPERTS, MAX_TOP
 from strata.kernels.router import MOST_EXPERTS, MOST_RANKS
 from validation.core.verdict import Verdict
 from validation.operations import registry
-from validation.operations.experts import inputs, random_cases
-from validation.operations.experts import preconditions as promises
+from validation.operations.experts import inputs, preconditions, random_cases
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.recipes import RECIPES, Routing
 
@@ -26,7 +25,7 @@ SEEDS = st.integers(0, (1 << 64) - 1)
 @given(seed=SEEDS, words=WORDS, mode=st.sampled_from(EXPERT_MODES))
 def test_every_recipe_keeps_its_promises_at_every_size(recipe: str, seed: int, words: list[int], mode: str) -> None:
     case = random_cases.case(recipe, seed, words)
-    check = promises.kept(case, inputs.build(case, mode))
+    check = preconditions.kept(case, inputs.build(case, mode))
     assert check.verdict is Verdict.EXACT, f"{mode} {case.text()}: {check.reason}"
 
 
@@ -37,7 +36,7 @@ def test_so_does_every_one_of_drawn_parts(parts: tuple[int, int, int], seed: int
     assert registry.find(recipe.name) == recipe
     case = random_cases.case(recipe.name, seed, words)
     assert ExpertCase.parse(case.text()) == case
-    check = promises.kept(case, inputs.build(case, mode))
+    check = preconditions.kept(case, inputs.build(case, mode))
     assert check.verdict is Verdict.EXACT, f"{mode} {case.text()}: {check.reason}"
 
 
