@@ -1,4 +1,4 @@
-"""A matrix in 4-bit blocks times a few vectors: `python -m validation check examples/block_scale_matvec/FILE.py:NAME`.
+"""A matrix in 4-bit blocks times a few vectors: `python -m validation check FILE:NAME`, FILE being this one.
 
 NAME is one of two kernels that differ in their source alone. `block_scale_matvec` is sound. `neighbour_scale` has a
 fault that tests of this sort miss: it is right for every matrix whose rows are whole steps of four blocks, and for

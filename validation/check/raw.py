@@ -124,7 +124,9 @@ def opener(loaded: Loaded, open: Callable[..., Executor]) -> Callable[..., Execu
         try:
             return RawExecutor(open("cuda", **options), loaded)
         except ExecutorUnavailable as error:
-            raise ExecutorUnavailable(f"{said}: {error}") from error
+            # That lanes would do is said of kernels that they can run.
+            reason = str(error).partition("; the lanes executor")[0]
+            raise ExecutorUnavailable(f"{said}: {reason}") from error
 
     return opened
 
