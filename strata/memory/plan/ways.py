@@ -30,8 +30,13 @@ class Way:
 
 
 def _way(request: PlanRequest, key: str, title: str, lendable: int, note: str) -> Way:
-    most = max(GRID, min(MOST_CHUNK, round_up(request.context, GRID)))
-    return Way(key, title, lendable, prompt_plan(lendable, request.workspace, most_chunk=most), note)
+    plan = prompt_plan(lendable, request.workspace, most_chunk=_most(request, MOST_CHUNK))
+    return Way(key, title, lendable, plan, note)
+
+
+def _most(request: PlanRequest, chunk: int) -> int:
+    """The largest chunk up to `chunk`: no more of the grid than the longest prompt fills."""
+    return max(GRID, min(chunk, round_up(request.context, GRID)))
 
 
 def tail(request: PlanRequest, cache: CacheSize) -> Way:
@@ -51,7 +56,8 @@ def beside(request: PlanRequest, cache: CacheSize, left: int) -> Way:
 def own(request: PlanRequest, left: int, reserve: int) -> Way:
     """Buffers of the prompt path's own, in what is left, of which the reserve must stay, and no less than 512 MiB."""
     free = left - max(0, reserve - OWN_MARGIN)
-    chunk = own_chunk(OWN_CHUNK, free, lambda tokens: bytes_needed(tokens, LEAST_RING, request.workspace))
+    asked = _most(request, OWN_CHUNK)
+    chunk = own_chunk(asked, free, lambda tokens: bytes_needed(tokens, LEAST_RING, request.workspace))
     plan = prompt_plan(free, request.workspace, most_chunk=chunk, most_ring=LEAST_RING) if chunk else None
     lendable = max(0, left - max(reserve, OWN_MARGIN))
     return Way("own", "in buffers of its own", lendable, plan, "the cache is too small to lend")

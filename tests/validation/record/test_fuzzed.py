@@ -10,10 +10,11 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from strata.executors.base import StrataError
 from strata.gates.sources import file_names
 from strata.kernels.paths import PATHS
 from tests.validation.record.forging import against, base, sign
-from validation.record.canonical import LARGEST_NUMBER, RecordError, decode, encode, name_of
+from validation.record.canonical import LARGEST_NUMBER, decode, encode, name_of
 from validation.record.verify import Outcome, examine
 
 BASES = ("lanes", "hopper", "turing", "surrogate", "experts_hopper", "experts_lanes")
@@ -111,7 +112,7 @@ def test_altered_values_are_refused(name: str, signed: bool, data: st.DataObject
             holder[key] = data.draw(alike(holder[key]) if action == "alike" else VALUES)
     if signed:
         # What is too broken to be signed is examined as it is.
-        with suppress(KeyError, TypeError, ValueError, IndexError, AttributeError, RecordError):
+        with suppress(KeyError, TypeError, ValueError, IndexError, AttributeError, StrataError):
             sign(document, ["outputs", "plan", "root", "challenge"])
     kept = base(name)["record"]
     changed = differences(own_sources(kept, kept), own_sources(record, kept))

@@ -60,6 +60,14 @@ def test_every_byte_has_a_term(free: int, request: PlanRequest) -> None:
         assert plan.cache.slots > 0
 
 
+@pytest.mark.parametrize("context", [3, 300, 700, 5000])
+def test_buffers_of_its_own_are_no_longer_than_the_prompt(context: int) -> None:
+    """Found with 3 tokens, for which a chunk of 512 was planned."""
+    way = ways.own(PlanRequest(context=context), 4 * GiB, 0)
+    assert way.plan is not None
+    assert way.plan.chunk == min(1024, -(-context // 256) * 256)
+
+
 @settings(deadline=None)
 @given(FREE, ASKED)
 def test_every_way_has_its_bytes(free: int, request: PlanRequest) -> None:
