@@ -148,4 +148,4 @@ def test_the_page_tells_every_rule_of_a_submission() -> None:
 
 def test_mutants_are_sampled_by_the_day() -> None:
     assert mutants.__doc__
-    assert "--sample 8" in (ROOT / ".ci/run").read_text()
+    assert re.search(r"-s mutants -- --sample [1-9]", (ROOT / ".ci/run").read_text())
