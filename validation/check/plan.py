@@ -237,9 +237,8 @@ def random_cases(loaded: Loaded, count: int, seed: int) -> list[OwnCase]:
 def random_case(loaded: Loaded, recipe: str, words: Sequence[int]) -> OwnCase:
     """The case of a recipe that random words choose, the first of them its seed. Raises StrataError for a kernel
     without a size that fits."""
-    usual_sizes = sizes_of(loaded, "quick")
     fits = _random_sizes(loaded, Stream.of(words[0], "random words", *words[1:]))
-    return case_of(loaded.kernel, recipe, words[0], fits or usual_sizes[0])
+    return case_of(loaded.kernel, recipe, words[0], fits or sizes_of(loaded, "quick")[0])
 
 
 def _random_sizes(loaded: Loaded, stream: Stream) -> dict[str, int] | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 from strata import arguments
 from strata.arguments import shown
 from strata.executors.base import StrataError
 from strata.nearest import hint
+from validation.core.random_streams import Stream
 
 #: The largest seed: Streams take 64 bits.
 MOST_SEED = (1 << 64) - 1
@@ -158,3 +159,38 @@ def _number(key: str, value: str) -> int:
         return arguments.of(f"case: {key} is", arguments.whole(), value)
     except arguments.BadValueError as error:
         raise CaseError(str(error)) from None
+
+
+class FieldCase:
+    """What cases with the same fields have in common: a frozen dataclass of this kind names them in `fields`.
+
+    Attributes
+    ----------
+    fields
+        Keys, ranges and defaults; the case has an attribute for each.
+    """
+
+    fields: ClassVar[Fields]
+    recipe: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        """Raises CaseError for a value out of its range."""
+        self.fields.check({key: getattr(self, name) for key, name in self.fields.names.items()})
+
+    def stream(self, *names: str | int) -> Stream:
+        """The random stream of this case's seed and recipe for a purpose."""
+        return Stream.of(self.seed, self.recipe, *names)
+
+    def text(self) -> str:
+        """The canonical one-line form; `parse` is its inverse."""
+        return self.fields.text(self)
+
+    def brief(self) -> str:
+        """The text form without numbers at their defaults."""
+        return self.fields.brief(self)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The case of a text form. Raises CaseError as `Fields.parse` does, and for a value out of its range."""
+        return cls(**cls.fields.parse(text))

@@ -169,7 +169,7 @@ def _seeds() -> Iterator[Mutant]:
         ("seed-halved", "self.seed & ~1", "A seed and its neighbour give the same data."),
         ("seed-of-32-bits", "self.seed & 0xFFFFFFFF", "Seeds that differ above bit 31 give the same data."),
     ):
-        yield _fault(name, "validation/operations/kv_pack/case.py", stream, stream.replace("self.seed", seed), why)
+        yield _fault(name, "validation/core/case.py", stream, stream.replace("self.seed", seed), why)
     yield _fault(
         "names-ignored",
         DRAWS,

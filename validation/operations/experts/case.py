@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from validation.core.case import MOST_SEED, Fields, Number
-from validation.core.random_streams import Stream
+from validation.core.case import MOST_SEED, FieldCase, Fields, Number
 
 #: The model's hidden size and expert width.
 N, FF = 2560, 640
@@ -28,10 +27,11 @@ FIELDS = Fields(
 
 
 @dataclass(frozen=True)
-class ExpertCase:
+class ExpertCase(FieldCase):
     """tokens: rows of x; experts: how many there are; top: ids of a token; n: hidden size; ff: features of an
     expert."""
 
+    fields = FIELDS
     recipe: str
     seed: int
     tokens: int
@@ -40,26 +40,6 @@ class ExpertCase:
     n: int = N
     ff: int = FF
 
-    def __post_init__(self) -> None:
-        FIELDS.check({key: getattr(self, key) for key in FIELDS.numbers})
-
     @property
     def pairs(self) -> int:
         return self.tokens * self.top
-
-    def stream(self, *names: str | int) -> Stream:
-        """The random stream of this case's seed and recipe for a purpose."""
-        return Stream.of(self.seed, self.recipe, *names)
-
-    def text(self) -> str:
-        """The canonical one-line form; `ExpertCase.parse` is its inverse."""
-        return FIELDS.text(self)
-
-    def brief(self) -> str:
-        """The text form without n and ff where they are the model's."""
-        return FIELDS.brief(self)
-
-    @staticmethod
-    def parse(text: str) -> ExpertCase:
-        """The case of a text form."""
-        return ExpertCase(**FIELDS.parse(text))

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from validation.core.case import MOST_SEED, CaseError, Fields, Number
-from validation.core.random_streams import Stream
+from validation.core.case import MOST_SEED, CaseError, FieldCase, Fields, Number
 
 #: Blocks of `BLOCK` cells are selected, at most `TOP_K` cells plus what is left of the last block.
 TOP_K = 2048
@@ -36,7 +35,7 @@ FIELDS = Fields(
 
 
 @dataclass(frozen=True)
-class Case:
+class Case(FieldCase):
     """One case; it knows nothing of modes, paths or executors.
 
     context: cells that the last query sees; queries: how many, at positions context-queries ..
@@ -44,6 +43,7 @@ class Case:
     query selects; options: what a recipe needs besides, sorted by name.
     """
 
+    fields = FIELDS
     recipe: str
     seed: int
     context: int
@@ -55,7 +55,7 @@ class Case:
     options: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        FIELDS.check({key: getattr(self, name) for key, name in FIELDS.names.items()})
+        super().__post_init__()
         if self.queries > self.context:
             raise CaseError(f"case: queries is {self.queries}, expected at most the context of {self.context}")
         FIELDS.check_options(self.options)
@@ -66,20 +66,3 @@ class Case:
 
     def option(self, key: str, default: str) -> str:
         return dict(self.options).get(key, default)
-
-    def stream(self, *names: str | int) -> Stream:
-        """The random stream of this case's seed and recipe for a purpose."""
-        return Stream.of(self.seed, self.recipe, *names)
-
-    def text(self) -> str:
-        """The canonical one-line form; `Case.parse` is its inverse."""
-        return FIELDS.text(self)
-
-    def brief(self) -> str:
-        """The text form without what may be left out: `page`, `kv`, `group` and `top` at their defaults."""
-        return FIELDS.brief(self)
-
-    @staticmethod
-    def parse(text: str) -> Case:
-        """The case of a text form. `page`, `kv`, `group` and `top` may be left out."""
-        return Case(**FIELDS.parse(text))
