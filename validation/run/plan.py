@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from strata.executors.base import StrataError
 from strata.kernels.paths import Path
 from validation.core import editions
 from validation.core.case import AnyCase
+from validation.core.entry import Planned
 from validation.operations import registry
 from validation.run.runner import Job
 
@@ -18,16 +19,10 @@ PROFILES = ("quick", "standard", "full")
 SEED = 1
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A case of a profile. modes, operations: those it is run in, None for all that take it; flavor: build on lanes,
-    None by size; edition: of the plans, from which on it is one, or the later one of its recipe."""
+class Entry(Planned):
+    """A case of a profile, and what it says of editions and paths."""
 
-    case: AnyCase
-    modes: tuple[str, ...] | None = None
-    flavor: str | None = None
-    operations: tuple[str, ...] | None = None
-    edition: int = 1
+    __slots__ = ()
 
     @property
     def since(self) -> int:
@@ -106,7 +101,7 @@ def with_recipe(entries: Sequence[Entry], name: str) -> list[Entry]:
     recipe = registry.find(name)
     own = [entry for entry in entries if entry.case.recipe == name]
     alike = [entry for entry in entries if registry.find(entry.case.recipe).operation == recipe.operation]
-    return own or [replace(entry, case=_made_by(name, entry.case)) for entry in alike[:1]]
+    return own or [entry._replace(case=_made_by(name, entry.case)) for entry in alike[:1]]
 
 
 def _made_by(recipe: str, case: Any) -> AnyCase:
