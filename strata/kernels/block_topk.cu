@@ -34,17 +34,17 @@ DEVICE u32 key_of(float score) {
   return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-// The keys of a thread: of blocks `first + lane`, 32 further, ... of one query.
+// The keys of a thread: of every 32nd block of a query from its first on.
 struct Keys {
-  const float* row;
-  i32 blocks, first;   // of the query; of the warp
-  int turns, lane;     // turns: the same for all threads
+  const float* row;   // from the thread's first block
+  i32 first, left;    // the thread's first block, and how many blocks the query has from it on
+  int turns;          // the same for all threads
 #if EACH > 0
   u32 held[EACH];
 #endif
 
-  MEMBER bool has(int turn) const { return first + 32 * turn + lane < blocks; }
-  MEMBER u32 read(int turn) const { return has(turn) ? key_of(load(row + first + 32 * turn + lane)) : 0; }
+  MEMBER bool has(int turn) const { return 32 * turn < left; }
+  MEMBER u32 read(int turn) const { return has(turn) ? key_of(load(row + 32 * turn)) : 0; }
 
   MEMBER void bring() {
 #if EACH > 0
@@ -59,7 +59,7 @@ struct Keys {
 #if EACH > 0
 #pragma unroll
     for (int turn = 0; turn < EACH; ++turn)
-      if (turn < turns) use(held[turn], has(turn), first + 32 * turn + lane);
+      if (turn < turns) use(held[turn], has(turn), first + 32 * turn);
 #else
     for (int begin = 0; begin < turns; begin += kAhead) {
       u32 key[kAhead];
@@ -67,7 +67,7 @@ struct Keys {
       for (int i = 0; i < kAhead; ++i) key[i] = read(begin + i);
 #pragma unroll
       for (int i = 0; i < kAhead; ++i)
-        if (begin + i < turns) use(key[i], has(begin + i), first + 32 * (begin + i) + lane);
+        if (begin + i < turns) use(key[i], has(begin + i), first + 32 * (begin + i));
     }
 #endif
   }
@@ -128,23 +128,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   if (rest == 0) return;
 
   Keys keys;
-  keys.row = scores + query * capacity;
-  keys.blocks = blocks;
   keys.turns = (blocks + THREADS - 1) / THREADS;
-  keys.first = warp * 32 * keys.turns;
-  keys.lane = lane;
+  keys.first = warp * 32 * keys.turns + lane;
+  keys.left = blocks - keys.first;
+  keys.row = scores + query * capacity + keys.first;
   keys.bring();
   for (int i = thread; i < kPasses * kBins; i += THREADS) histograms.st(i, 0);
   __syncthreads();
 
   u32 need = static_cast<u32>(rest + kBlock - 1) / kBlock;   // blocks at the threshold, of those that reach it
   u32 threshold = 0;                                         // its bits that are known
-#pragma unroll
+#pragma unroll 1
   for (int pass = 0; pass < kPasses; ++pass) {
     const int shift = 24 - 8 * pass;
     const Shared<u32> histogram = histograms.part(pass * kBins, kBins), found = chosen.part(2 * pass, 2);
     keys.each([&](u32 key, bool has, i32) {
-      if (has && (pass == 0 || key >> shift >> 8 == threshold)) count_one(histogram, static_cast<int>(key >> shift & 255u));
+      if (has && key >> shift >> 8 == threshold) count_one(histogram, static_cast<int>(key >> shift & 255u));
     });
     __syncthreads();
     if (warp == 0) find_bin(histogram, found, need, lane);
