@@ -14,11 +14,12 @@ from validation.operations.block_select.recipes import EDITION, RECIPES
 #: Cases that a record must hold for each path: (context, queries).
 (_REQUIRED,) = DESCRIPTOR.required
 _QUERIES, _BLOCKS = TILES["simt"]
+_TENSOR_QUERIES, _TENSOR_BLOCKS = TILES["sm75"]
 #: Context, queries and top of a quick case: a block more than a tile has, an incomplete one, and a cut inside a block.
-_SMALL = (BLOCK * (_BLOCKS + 1) + 1, 9, 150)
+_SMALL = (BLOCK * (_BLOCKS + 1) + 1, 5, 150)
 #: Of recipes that need sizes of their own: many blocks around the cut; three tiles of queries, the last one short.
 _OWN = {
-    "select_near": (1024, 9, 500),
+    "select_near": (1024, 5, 500),
     "select_lengths": (2 * BLOCK * _BLOCKS + 18, 2 * _QUERIES + 6, 91),
 }
 #: Sizes of `select_sizes`: on both sides of what a warp's block, a tile and a tile of queries have; no cell, no block,
@@ -32,6 +33,8 @@ SIZES = (
     (BLOCK * (block_select_warp.WARPS + 1), 8, 5),
     (BLOCK * _BLOCKS, _QUERIES, 30),
     (BLOCK * (_BLOCKS + 1), _QUERIES + 1, 31),
+    (BLOCK * _TENSOR_BLOCKS, _TENSOR_QUERIES, 30),
+    (BLOCK * (_TENSOR_BLOCKS + 1), _TENSOR_QUERIES + 1, 31),
     (TOP + BLOCK - 1, 1, TOP),
     (TOP + BLOCK, 1, TOP),
 )

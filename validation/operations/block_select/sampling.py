@@ -26,7 +26,16 @@ def rows(inputs: Inputs, stream: Stream) -> np.ndarray:
     most = max(MEASURED // (HEADS * max(inputs.blocks, 1)), _FEWEST)
     if len(found) <= most:
         return found
-    return np.unique(found[np.arange(most) * (len(found) - 1) // (most - 1)])
+    return _spread(found, most)
+
+
+def few(rows: np.ndarray) -> np.ndarray:
+    """int64, ascending: some of the rows, where lanes run them once more than they have to."""
+    return _spread(rows, min(_FEWEST, len(rows)))
+
+
+def _spread(rows: np.ndarray, count: int) -> np.ndarray:
+    return np.asarray(rows[np.unique(np.arange(count) * (len(rows) - 1) // max(count - 1, 1))])
 
 
 def blocks(inputs: Inputs, count: int, stream: Stream) -> np.ndarray:
