@@ -202,7 +202,7 @@ class BlockSelect(RowOperation):
         whole = np.zeros((len(given.q), len(given.keys)), np.float32)
         whole[:, : given.blocks] = scores
         whole[lengths.behind(whole.shape[1], given.steps[:, 2])] = 0
-        return Expected({"ids": choose(whole, given.steps, given.cap), "scores": whole}, {"strayed": 0})
+        return Expected({"ids": choose(whole, given.steps, given.cap), "scores": whole})
 
     def reference(self, trial: Trial) -> Reference | None:
         """Scores that there are, of those of which something is promised; all others are judged by their bits alone."""

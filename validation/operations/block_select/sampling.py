@@ -11,8 +11,8 @@ from validation.operations.block_select.inputs import Inputs
 
 #: Products of a head and a key of which the model tells every bit, and FP64 their error.
 MODELLED, MEASURED = 1 << 17, 1 << 23
-#: Rows of a case at least.
-_FEWEST = 4
+#: Rows of a case at least; those that lanes run once more.
+_FEWEST, _FEW = 4, 2
 
 
 def whole(inputs: Inputs) -> bool:
@@ -31,7 +31,7 @@ def rows(inputs: Inputs, stream: Stream) -> np.ndarray:
 
 def few(rows: np.ndarray) -> np.ndarray:
     """int64, ascending: some of the rows, where lanes run them once more than they have to."""
-    return _spread(rows, min(_FEWEST, len(rows)))
+    return _spread(rows, min(_FEW, len(rows)))
 
 
 def _spread(rows: np.ndarray, count: int) -> np.ndarray:
