@@ -133,7 +133,9 @@ def compared(
     outputs = 2 * (due[0].size + (due[1].size if scored else 0))
     arch = tuple(sorted({witness.arch for witness in one.witnesses}))
     lost = int((~np.isfinite(due[1])).sum())
-    return Compared(what.text(), path.name, outputs, wrong, lost, one.guards_ok and two.guards_ok, "; ".join(said), arch)
+    return Compared(
+        what.text(), path.name, outputs, wrong, lost, one.guards_ok and two.guards_ok, "; ".join(said), arch
+    )
 
 
 def compare(executor: Executor, seed: int, what: Configuration, path: Path) -> Compared:
@@ -155,9 +157,7 @@ def _run(
     path: Path, executor: Executor, given: inputs.Inputs, rows: np.ndarray, reach: int | None, topk: str | None
 ) -> Result:
     part = given.rows(rows)
-    return SCORERS[path.operation].run(
-        executor, path, part.q, part.keys, part.steps, part.cap, reach=reach, topk=topk
-    )
+    return SCORERS[path.operation].run(executor, path, part.q, part.keys, part.steps, part.cap, reach=reach, topk=topk)
 
 
 KIND = FuzzKind(configuration, compare)

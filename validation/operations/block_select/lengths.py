@@ -38,7 +38,7 @@ def edges(case: SelectCase) -> np.ndarray:
 
 
 def _ragged(case: SelectCase, stream: Stream) -> np.ndarray:
-    """Half of the lengths anything, half an edge; both ends of each tile are short, and one inside it is the longest."""
+    """Half of the lengths anything, half an edge; both ends of a tile are short, and one inside it is the longest."""
     known, shape = edges(case), (case.queries,)
     any_length = stream.child("any").below(case.context + 1, shape)
     edge = known[stream.child("edge").below(len(known), shape)]

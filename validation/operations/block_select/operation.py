@@ -14,6 +14,7 @@ import numpy as np
 from strata.executors.base import Executor, Kernel
 from strata.executors.lanes import RULES, LanesExecutor, Rule
 from strata.kernels.paths import PATHS, Path
+from strata.kernels.selection import BLOCK
 from validation.core import row_checks
 from validation.core.entry import Planned
 from validation.core.far_checks import Part
@@ -42,7 +43,6 @@ from validation.operations.block_select import (
     sizes,
     written,
 )
-from validation.operations.block_select.bound import Limits
 from validation.operations.block_select.case import SelectCase
 from validation.operations.block_select.choice import choose
 from validation.operations.block_select.inputs import Inputs
@@ -110,7 +110,7 @@ class BlockSelect(RowOperation):
             raise UnknownOperationError(path, "kernel", (self.name,))
         if case is None:
             return self._own.kernels(path)
-        return self._own.launched(path, max(1, int(lengths.cells(case).max()) // inputs.BLOCK))
+        return self._own.launched(path, max(1, int(lengths.cells(case).max()) // BLOCK), None)
 
     # ---- the data of a case, and a run ---------------------------------------------------------------------------
 

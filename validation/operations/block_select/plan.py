@@ -22,8 +22,8 @@ _OWN = {
     "select_near": (1024, 5, 500),
     "select_lengths": (2 * BLOCK * _BLOCKS + 18, 2 * _QUERIES + 6, 91),
 }
-#: Sizes of `select_sizes`: no cell, and a single block; on both sides of what a warp's block, each tile and each tile of
-#: queries have; and of the usual width, in order.
+#: Sizes of `select_sizes`: no cell, and a single block; on both sides of what a warp's block and each tile have, and of
+#: the usual width, in order.
 SIZES = (
     (0, 1, TOP),
     (BLOCK + 1, 3, 1),

@@ -21,7 +21,7 @@ def whole(inputs: Inputs) -> bool:
 
 
 def rows(inputs: Inputs, stream: Stream) -> np.ndarray:
-    """int64, ascending: queries that are measured, among them the first and the last of so many as there is time for."""
+    """int64, ascending: queries that are measured, as many as there is time for, the first and the last among them."""
     found = referenced(inputs.steps[:, 1], stream)
     most = max(MEASURED // (HEADS * max(inputs.blocks, 1)), _FEWEST)
     if len(found) <= most:
