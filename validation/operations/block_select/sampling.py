@@ -10,7 +10,7 @@ from validation.operations.attention.sampling import referenced
 from validation.operations.block_select.inputs import Inputs
 
 #: Products of a head and a key of which the model tells every bit, and FP64 their error.
-MODELLED, MEASURED = 1 << 17, 1 << 23
+MODELLED, MEASURED = 1 << 17, 1 << 21
 #: Rows of a case at least; those that lanes run once more.
 _FEWEST, _FEW = 4, 2
 
