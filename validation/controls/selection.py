@@ -1,5 +1,5 @@
-"""Negative and positive controls of block selection: wrong cells and scores given to the real runner, each with the check
-that must refuse it; see `experts`."""
+"""Negative and positive controls of block selection: wrong cells and scores given to the real runner, each with the
+check that must refuse it; see `experts`."""
 
 from __future__ import annotations
 
