@@ -38,10 +38,22 @@ _INSTALL = "python -m pip install 'gguf>=0.18,<1'"
 
 @cache
 def codebook(name: str) -> np.ndarray:
-    """The codebook of a format, read-only: uint8 [entries, values], magnitudes of a grid, or int8 [16], the levels of
-    iq4_nl and iq4_xs.
+    """The codebook of a format.
 
-    Raises StrataError for a format without one, without `gguf`, or when the table of `gguf` has another digest.
+    Parameters
+    ----------
+    name
+        A format that has one.
+
+    Returns
+    -------
+    array, read-only
+        uint8 [entries, values], magnitudes of a grid, or int8 [16], the levels of iq4_nl and iq4_xs.
+
+    Raises
+    ------
+    StrataError
+        For a format without a codebook, without `gguf`, or when the table of `gguf` has another digest.
     """
     if name not in DIGESTS:
         raise StrataError(f"{name!r} has no codebook, expected one of {', '.join(DIGESTS)}")

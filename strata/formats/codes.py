@@ -16,8 +16,17 @@ from strata.formats.codebooks import codebook
 
 
 class Parts(NamedTuple):
-    """codes: int8 [..., values]; scales: float32 [..., values / 32 * scales]; offsets: float32 like the scales, or
-    None; value = scale * code, less the offset."""
+    """Blocks in parts: a value is its scale times its code, less its offset.
+
+    Parameters
+    ----------
+    codes
+        int8 [..., values].
+    scales
+        float32 [..., values / 32 * scales of 32 values].
+    offsets
+        float32 like the scales, or None.
+    """
 
     codes: np.ndarray
     scales: np.ndarray
