@@ -160,7 +160,7 @@ class Card:
     Parameters
     ----------
     executor
-        The executor; lanes serve as well.
+        The executor.
     """
 
     def __init__(self, executor: Any) -> None:

@@ -13,10 +13,21 @@ from strata.memory.arena.pieces import LEAST_SEGMENT_MIB
 
 @dataclass(frozen=True)
 class EngineSetup:
-    """What the engine was started with, as far as loans care. Defaults: nothing that rejects one.
+    """What the engine was started with, as far as loans care. The defaults reject none. Options that are not described
+    here have the names of the engine's.
 
-    backend: cuda, hip or sycl; gpus: that the engine uses; segment_mib: of the elastic arena; low_ram: host memory
-    holds only what device memory does not; sockets and modes by the names of their options.
+    Parameters
+    ----------
+    backend
+        cuda, hip or sycl.
+    vmm
+        Whether the card has virtual memory calls.
+    gpus
+        GPUs that the engine uses.
+    segment_mib
+        MiB of a piece of the elastic arena.
+    low_ram
+        Whether host memory holds only what device memory does not.
     """
 
     serve: bool = True
@@ -43,7 +54,15 @@ class EngineSetup:
 
 @dataclass(frozen=True)
 class Reason:
-    """word: for INFO; sentence: what is in the way and what would have to be."""
+    """A reason against a loan.
+
+    Parameters
+    ----------
+    word
+        For the INFO line.
+    sentence
+        What is in the way and what would have to be.
+    """
 
     word: str
     sentence: str
@@ -146,7 +165,17 @@ def alias_rejections(setup: EngineSetup) -> list[Reason]:
 
 
 def info(name: str, asked: bool, rejections: list[Reason]) -> str:
-    """The field of the INFO line: `name=on`, `name=off` when nobody asked, `name=off:<reason>`."""
+    """The field of the INFO line: `name=on`, `name=off` when nobody asked, or `name=off:<reason>`.
+
+    Parameters
+    ----------
+    name
+        Of the field.
+    asked
+        Whether somebody asked for it.
+    rejections
+        The reasons against it, of which the first is stated.
+    """
     if not asked:
         return f"{name}=off"
     return f"{name}=off:{rejections[0].word}" if rejections else f"{name}=on"
