@@ -14,6 +14,10 @@ two roundings more give
 
 2^-126 covers p below 2^-126, which is 0, and from 2^128 on, which is infinite. Each multiply-add may also round where
 the sum is subnormal, by half of 2^-149. sigmoid' is the sigmoid raised by D.
+
+References
+----------
+N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM, 2002.
 """
 
 from __future__ import annotations
@@ -41,7 +45,21 @@ def gate(shared_gate: np.ndarray) -> np.ndarray:
 def rows(
     rows: np.ndarray, weights: np.ndarray, shared: np.ndarray | None = None, shared_gate: np.ndarray | None = None
 ) -> np.ndarray:
-    """float64 [T, n]: the bound for every output of `combine` on these float32 inputs."""
+    """The bound for every output of `combine`.
+
+    Parameters
+    ----------
+    rows
+        float32 [T, k, n].
+    weights
+        float32 [T, k].
+    shared, shared_gate
+        float32 [T, n] and [T], or neither.
+
+    Returns
+    -------
+    float64 array [T, n]
+    """
     ranks = rows.shape[1]
     mass = np.einsum("tk,tkn->tn", np.abs(weights.astype(np.float64)), np.abs(rows.astype(np.float64)))
     off = np.zeros_like(mass)

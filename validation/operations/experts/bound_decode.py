@@ -26,7 +26,20 @@ _SUM = 2.0**24
 
 
 def product(w: Matrix, x: Codes) -> Bounded:
-    """The product of quantised rows with a matrix, [rows, rows of w], its integer truncation as the kernel has it."""
+    """The product of quantised rows with a matrix, its integer truncation as the kernel has it.
+
+    Parameters
+    ----------
+    w
+        The matrix.
+    x
+        Codes of the rows.
+
+    Returns
+    -------
+    Bounded
+        [rows, rows of w].
+    """
     sums = scaled_dots(w, x).astype(np.float64)
     scales = x.scale.astype(np.float64)
     lanes = np.zeros((_LANES, len(x.q), len(w.q)))
