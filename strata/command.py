@@ -28,8 +28,9 @@ P = ParamSpec("P")
 
 
 def command(prefix: str = "error", interrupted: int = INTERRUPTED) -> Callable[[Callable[P, int]], Callable[P, int]]:
-    """A decorator of a command's `main`, which then returns an exit status whatever happens in it. SystemExit of
-    argparse goes on.
+    """A decorator of a command's `main`, which then returns an exit status whatever happens in it.
+
+    SystemExit of argparse goes on.
 
     Parameters
     ----------

@@ -9,7 +9,9 @@ from types import ModuleType
 
 
 class NotImportedError(Exception):
-    """A package did not import. The message says why in one line.
+    """A package did not import.
+
+    The message says why in one line.
 
     Parameters
     ----------

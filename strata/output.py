@@ -58,8 +58,10 @@ class Unwritten(SystemExit):
 
 
 class Output:
-    """A text stream of this process, on which a failed write ends the command. Its attribute `end` holds why nothing
-    can be written to it any more, None before that; after that every write raises it.
+    """A text stream of this process, on which a failed write ends the command.
+
+    Its attribute `end` holds why nothing can be written to it any more, None before that; after that every write raises
+    it.
 
     Parameters
     ----------

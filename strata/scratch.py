@@ -26,8 +26,9 @@ ABANDONED_S = 86_400.0
 
 
 class Scratch:
-    """A new directory, removed with all that is in it at the end of its `with` block. Its attribute `path` is the
-    directory. Abandoned directories of the same prefix are swept first.
+    """A new directory, removed with all that is in it at the end of its `with` block.
+
+    Its attribute `path` is the directory. Abandoned directories of the same prefix are swept first.
 
     Parameters
     ----------
@@ -78,7 +79,9 @@ class Scratch:
 
 
 def sweep(root: Path, prefix: str) -> None:
-    """Remove directories whose maker is no more. What cannot be removed stays.
+    """Remove directories whose maker is no more.
+
+    What cannot be removed stays.
 
     Parameters
     ----------

@@ -283,6 +283,7 @@ class Switches:
 
 def read(environ: Mapping[str, str], table: Mapping[str, Switch] = SWITCHES) -> Switches:
     """The switches of an environment, and what is wrong with it.
+
     An empty value is the same as none. A bad value counts as absent, or as the switch's `otherwise`, and is reported,
     as is an unknown STRATA_* name and a switch that has no effect yet. Nothing is raised.
 

@@ -55,8 +55,9 @@ def advice() -> str:
 
 
 def of_threads(prefix: str, said: list[str]) -> Callable[[threading.ExceptHookArgs], None]:
-    """A hook for threads that an exception ends: it prints a line on standard error. SystemExit ends a thread without a
-    word.
+    """A hook for threads that an exception ends: it prints a line on standard error.
+
+    SystemExit ends a thread without a word.
 
     Parameters
     ----------

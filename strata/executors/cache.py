@@ -119,7 +119,9 @@ def probe() -> Path:
 @contextmanager
 def apart() -> Iterator[None]:
     """Inside a `with` block, entries that are asked for are made anew, in a directory of their own below the cache,
-    which goes at its end. This holds for the whole process.
+    which goes at its end.
+
+    This holds for the whole process.
 
     Raises
     ------
@@ -148,8 +150,10 @@ def size() -> tuple[int, int]:
 
 
 def entry(key: str, make: Callable[[Path], None], holds: Sequence[str] = ()) -> Path:
-    """The directory of an entry; when it is missing or damaged, a new one is filled. Two processes may make one entry
-    at once: the first to finish wins and both get its directory. Nobody may write to an entry after that.
+    """The directory of an entry; when it is missing or damaged, a new one is filled.
+
+    Two processes may make one entry at once: the first to finish wins and both get its directory. Nobody may write to
+    an entry after that.
 
     Parameters
     ----------

@@ -78,8 +78,9 @@ class BlockFormat:
         return parts.codes, parts.scales
 
     def decode(self, blocks: np.ndarray) -> np.ndarray:
-        """The values of blocks, with the bits of ggml's `to_float`. Infinite scales follow IEEE: infinity times a code
-        of 0 is a NaN, and every NaN is 7fffffff.
+        """The values of blocks, with the bits of ggml's `to_float`.
+
+        Infinite scales follow IEEE: infinity times a code of 0 is a NaN, and every NaN is 7fffffff.
 
         Parameters
         ----------
@@ -104,7 +105,9 @@ class BlockFormat:
         return plain(values.reshape(parts.codes.shape))
 
     def parts(self, blocks: np.ndarray) -> codes.Parts:
-        """Codes, scales and, of Q5_K, offsets of blocks. A scale or offset that is not a number is the NaN 7fffffff.
+        """Codes, scales and, of Q5_K, offsets of blocks.
+
+        A scale or offset that is not a number is the NaN 7fffffff.
 
         Parameters
         ----------

@@ -77,7 +77,18 @@ def device_table(name: str) -> np.ndarray:
 
 def table_digest(name: str) -> str:
     """SHA-256 of the words of `device_table` as little-endian bytes, "" for a format that has none: what a kernel is
-    given beside its code, and so a part of what a path is made of. Raises StrataError as `codebook` does."""
+    given beside its code, and so a part of what a path is made of.
+
+    Parameters
+    ----------
+    name
+        Of the format.
+
+    Raises
+    ------
+    StrataError
+        As `codebook`.
+    """
     words = device_table(name)
     return hashlib.sha256(words.astype("<u4").tobytes()).hexdigest() if words.size else ""
 

@@ -73,7 +73,9 @@ def _unpredicted(path: Path, device: Device, record: Record) -> str:
 def decide(
     path: Path, device: Device, sources: Sources, records: Iterable[Record], policy: Policy = POLICY
 ) -> Decision:
-    """Whether a path is open on a device. This is a pure function, and nothing is raised, whatever a record holds.
+    """Whether a path is open on a device.
+
+    This is a pure function, and nothing is raised, whatever a record holds.
 
     Parameters
     ----------

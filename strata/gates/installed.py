@@ -16,9 +16,10 @@ from strata.kernels.path import Path
 
 
 class InstalledGate:
-    """The gate of this installation: called with a path and a device, it decides. Records are read once, when it is
-    made, and the sources of a path once, when the path is first asked for. Its attribute `store` holds the records, and
-    a line for each file that is none.
+    """The gate of this installation: called with a path and a device, it decides.
+
+    Records are read once, when it is made, and the sources of a path once, when the path is first asked for. Its
+    attribute `store` holds the records, and a line for each file that is none.
 
     Parameters
     ----------

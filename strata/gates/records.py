@@ -44,7 +44,9 @@ class Store:
 
 
 def load(environ: Mapping[str, str] = os.environ, accepted: FilePath = ACCEPTED) -> Store:
-    """Every usable record of the package and of this machine. Nothing is raised for what lies in the directories.
+    """Every usable record of the package and of this machine.
+
+    Nothing is raised for what lies in the directories.
 
     Parameters
     ----------

@@ -142,8 +142,10 @@ def program(entry: str, defines: tuple[tuple[str, int], ...]) -> Program:
 
 
 def included(name: str, directory: FilePath = KERNELS) -> list[str]:
-    """A file and every file that it includes, directly or through others. Conditions are not followed, so a header
-    under any `#if` counts. An include whose name is a macro makes every header count.
+    """A file and every file that it includes, directly or through others.
+
+    Conditions are not followed, so a header under any `#if` counts. An include whose name is a macro makes every header
+    count.
 
     Parameters
     ----------

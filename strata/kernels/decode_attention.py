@@ -68,9 +68,10 @@ def kernels(mode: str, group: int) -> tuple[Kernel, Kernel]:
 
 
 class Workspace:
-    """Partial results of `BATCH` queries, poisoned; every batch uses them again. Its buffers are `sums`, float32
-    [slots, group, 256], and `maxima` and `weights`, float32 [slots, group], where a slot is a chunk of a query and a KV
-    head.
+    """Partial results of `BATCH` queries, poisoned; every batch uses them again.
+
+    Its buffers are `sums`, float32 [slots, group, 256], and `maxima` and `weights`, float32 [slots, group], where a
+    slot is a chunk of a query and a KV head.
 
     Parameters
     ----------

@@ -39,6 +39,7 @@ class Reading:
 
 def shared_limit(reported: int, capability: int) -> tuple[int, str]:
     """Bytes of shared memory that a block may be given.
+
     A driver has reported 100000001 (hexadecimal): numbers that no device has are replaced by what every device of the
     capability gives, or every device at all, and larger ones than the capability's are cut to it.
 

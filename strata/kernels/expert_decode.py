@@ -85,7 +85,9 @@ Prepared = experts_baseline.Prepared[Codes]
 
 
 def prepare(executor: Executor, path: Path, placed: PlacedExperts, x: np.ndarray, ids: np.ndarray) -> Prepared:
-    """Inputs and workspaces for `launch`. A token is quantised once for all its pairs.
+    """Inputs and workspaces for `launch`.
+
+    A token is quantised once for all its pairs.
 
     Parameters
     ----------
@@ -126,7 +128,9 @@ def prepare(executor: Executor, path: Path, placed: PlacedExperts, x: np.ndarray
 
 
 def launch(executor: Executor, path: Path, p: Prepared) -> list[Witness]:
-    """Queue one run: what is timed. The counts of `lost` grow by what this run lost.
+    """Queue one run: what is timed.
+
+    The counts of `lost` grow by what this run lost.
 
     Parameters
     ----------

@@ -25,6 +25,10 @@ warp 16 or 32 weight rows and all routed rows; weights are decoded from their bl
 once for a tile, and no decoded weight passes through shared memory. Tiers: `sm80` m16n8k32 (m16n8k16 for two scales),
 blocks of weights, and activations in four stages, by cp.async; `sm75` m8n8k16, four (two) for one of those,
 activations through registers in two stages.
+
+References
+----------
+N. Shazeer, "GLU Variants Improve Transformer", arXiv:2002.05202, 2020: SwiGLU.
 """
 
 from __future__ import annotations
@@ -103,6 +107,7 @@ def stages_of(form: str, tier: int, shape: int) -> int:
 
 def shared_bytes(form: str, tier: int, shape: int) -> int:
     """Dynamic shared memory of a block, in bytes: the sum that `struct Shape` of the source makes.
+
     It holds stages of activations (a unit a column), on sm80 buffers of whole blocks of weights (in 16-byte pieces, in
     eight rows an odd number each or one more), or, after them, sums of gate and up; for down a number for each column;
     and the codebook.

@@ -182,7 +182,9 @@ def prepare(
 
 
 def launch(executor: Executor, path: Path, p: Prepared) -> list[Witness]:
-    """Queue one run: what is timed. The counts of `lost` grow by what this run lost.
+    """Queue one run: what is timed.
+
+    The counts of `lost` grow by what this run lost.
 
     Parameters
     ----------

@@ -85,7 +85,9 @@ class Device(Protocol):
 
 
 def probe(device: Device, form: str, tier: int, shape: int) -> Probed:
-    """Try one kernel. An error of the device is a reason and is not raised; the loss of its context is told as such.
+    """Try one kernel.
+
+    An error of the device is a reason and is not raised; the loss of its context is told as such.
 
     Parameters
     ----------

@@ -180,7 +180,9 @@ class PlacedExperts:
 
 
 def place(executor: Executor, experts: Experts) -> PlacedExperts:
-    """Copy the blobs of experts to an executor. Before a blob that begins at an offset lie that many bytes a5.
+    """Copy the blobs of experts to an executor.
+
+    Before a blob that begins at an offset lie that many bytes a5.
 
     Parameters
     ----------
@@ -201,8 +203,9 @@ def place(executor: Executor, experts: Experts) -> PlacedExperts:
 
 @dataclass(frozen=True, eq=False)
 class Routed:
-    """One run of an expert operation over `tokens` tokens of `top` ranks. Pair i is (token i / top, rank i % top). A
-    path without some of these leaves them None.
+    """One run of an expert operation over `tokens` tokens of `top` ranks.
+
+    Pair i is (token i / top, rank i % top). A path without some of these leaves them None.
 
     Parameters
     ----------

@@ -224,7 +224,9 @@ def routed(
     scales: np.ndarray,
     gate_up: np.ndarray | None,
 ) -> Routed:
-    """The result of a run whose launches were queued. All arrays are in the order of pairs.
+    """The result of a run whose launches were queued.
+
+    All arrays are in the order of pairs.
 
     Parameters
     ----------

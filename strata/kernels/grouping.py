@@ -11,7 +11,9 @@ from strata.executors.base import StrataError
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """Rows in the order in which experts take them. Pair i is (token i / top, rank i % top).
+    """Rows in the order in which experts take them.
+
+    Pair i is (token i / top, rank i % top).
 
     Parameters
     ----------
@@ -54,7 +56,9 @@ class Grouping:
 
 
 def group(ids: np.ndarray, experts: int) -> Grouping:
-    """Group the pairs of tokens by their experts. A token may name an expert several times: each is a row.
+    """Group the pairs of tokens by their experts.
+
+    A token may name an expert several times: each is a row.
 
     Parameters
     ----------

@@ -21,6 +21,10 @@ NaN as 7fff. The rotation spreads such a value over its row, which is then store
 
 Below 2^-125 the 1/d of Q4_0 is infinite: such a block has codes 15, 0 and, where x is 0 as well, 0 again (0 times
 infinity is a NaN, which converts to 0); gguf's bytes differ there. Its stored scale is 0, so every code means zero.
+
+References
+----------
+Q4_0 is ggml's, `ggml-quants.c` and the `gguf` package of https://github.com/ggml-org.
 """
 
 from __future__ import annotations
@@ -115,8 +119,9 @@ def append(
     v: np.ndarray,
     cells: int | Sequence[int] | np.ndarray,
 ) -> Packed:
-    """Write rows into a pool, rotated where the mode asks for it, and return the new pool. Rows on pages that are not
-    resident are left out.
+    """Write rows into a pool, rotated where the mode asks for it, and return the new pool.
+
+    Rows on pages that are not resident are left out.
 
     Parameters
     ----------

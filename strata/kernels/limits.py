@@ -17,8 +17,9 @@ class Limits:
     shared_bytes
         Shared memory of a block, static and dynamic.
     spill_bytes
-        Registers spilled, in bytes of a thread, on compute capabilities of `spill_majors`, those that run the path by
-        choice.
+        Registers spilled, in bytes of a thread.
+    spill_majors
+        Major compute capabilities on which `spill_bytes` counts, those that run the path by choice.
     needs, forbids
         Beginnings of opcodes that must occur, and of those that must not.
     """

@@ -64,6 +64,7 @@ def mode_formats(mode: str) -> tuple[Format, Format]:
 @dataclass(frozen=True)
 class Pool:
     """Paged KV storage of one layer.
+
     The physical row of cell c and KV head j is `(table[c // page_size] * n_head_kv + j) * page_size + c % page_size`.
 
     Parameters

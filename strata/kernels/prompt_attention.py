@@ -29,6 +29,11 @@ infinity in the inputs of a head gives NaN or infinity in its output.
 
 Tiers: `sm80` uses m16n8k16 and cp.async, two chunks in flight; `sm75` uses pairs of m16n8k8 and plain
 loads through registers, at most 64 KiB of shared memory, 64 cells a chunk for q4_0.
+
+References
+----------
+M. Milakov, N. Gimelshein, "Online Normalizer Calculation for Softmax", arXiv:1805.02867, 2018: the running maximum and
+sum.
 """
 
 from __future__ import annotations

@@ -23,8 +23,9 @@ _FILL_BYTES = 1 << 20  # a pattern is sent to the card once in this size and the
 
 
 class CudaBuffer:
-    """An array in the memory of a card; see `base.Buffer`. Its attribute `address` is that of the first byte, a
-    multiple of 256.
+    """An array in the memory of a card; see `base.Buffer`.
+
+    Its attribute `address` is that of the first byte, a multiple of 256.
 
     Parameters
     ----------

@@ -14,8 +14,10 @@ FORKED = "this process was forked from the one that opened the card, which answe
 
 
 class Card:
-    """A card through CuPy. Its attributes are `capability`, the compute capability times ten (90 for an H200), and
-    `facts`, CuPy's device properties.
+    """A card through CuPy.
+
+    Its attributes are `capability`, the compute capability times ten (90 for an H200), and `facts`, CuPy's device
+    properties.
 
     Parameters
     ----------

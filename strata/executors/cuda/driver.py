@@ -66,7 +66,9 @@ class Driver:
 
 
 def find_driver(load: Callable[[str], ctypes.CDLL] = ctypes.CDLL) -> Driver:
-    """Initialise the driver and count its devices. Nothing is raised: what is wrong stands in the answer.
+    """Initialise the driver and count its devices.
+
+    Nothing is raised: what is wrong stands in the answer.
 
     Parameters
     ----------

@@ -68,8 +68,9 @@ def options(kernel: Kernel, arch: str) -> tuple[str, ...]:
 
 
 def build(kernel: Kernel, arch: str, nvrtc: Nvrtc, source: Path | None = None) -> Built:
-    """Compile a kernel, or take it from the cache. Headers are `include/*.cuh`, and those beside a source that lies
-    elsewhere; no others.
+    """Compile a kernel, or take it from the cache.
+
+    Headers are `include/*.cuh`, and those beside a source that lies elsewhere; no others.
 
     Parameters
     ----------

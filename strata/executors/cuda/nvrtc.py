@@ -42,8 +42,10 @@ class Compiled:
 
 
 class Nvrtc:
-    """One loaded NVRTC. Its attributes are `version`, such as "13.0.88", `release`, such as "13.0", and `archs`, the
-    compute capabilities, times ten, that it compiles for.
+    """One loaded NVRTC.
+
+    Its attributes are `version`, such as "13.0.88", `release`, such as "13.0", and `archs`, the compute capabilities,
+    times ten, that it compiles for.
 
     Parameters
     ----------

@@ -21,8 +21,9 @@ _MARGIN_SECONDS = 1e-4
 
 
 def time_queued(card: Card, hold: Any, fn: Callable[[], object], reps: int) -> list[float]:
-    """Device time of calls of a function. Two calls come before the timed ones: the first may compile and load, the
-    second tells how long the host needs.
+    """Device time of calls of a function.
+
+    Two calls come before the timed ones: the first may compile and load, the second tells how long the host needs.
 
     Parameters
     ----------

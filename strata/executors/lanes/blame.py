@@ -143,8 +143,9 @@ def first_error(log: str) -> str:
 
 
 def of_source(log: str, folder: str) -> bool:
-    """Whether a log has an error at a line of a kernel or of the kernel's headers. One in the headers of lanes may be
-    the compiler's, which has no C++ library, say.
+    """Whether a log has an error at a line of a kernel or of the kernel's headers.
+
+    One in the headers of lanes may be the compiler's, which has no C++ library, say.
 
     Parameters
     ----------

@@ -164,8 +164,9 @@ def check_values(entry: str, sizes: Sequence[int], values: Sequence[bytes]) -> N
 
 
 def launch(path: Path, request: Request, progress: Callable[[int], None] | None = None) -> int:
-    """Run a kernel of a library. The work happens on other threads, so that Ctrl-C stops it at the next barrier or
-    between two blocks.
+    """Run a kernel of a library.
+
+    The work happens on other threads, so that Ctrl-C stops it at the next barrier or between two blocks.
 
     Parameters
     ----------

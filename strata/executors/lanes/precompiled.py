@@ -27,8 +27,9 @@ _found: dict[Path, bool] = {}
 
 
 def folder(command: Sequence[str], identity: Sequence[str | bytes], options: Sequence[str], header: bytes) -> str:
-    """The directory to search for headers first, which holds `NAME` precompiled. The first few builds of a process do
-    without, unless an earlier process has made it.
+    """The directory to search for headers first, which holds `NAME` precompiled.
+
+    The first few builds of a process do without, unless an earlier process has made it.
 
     Parameters
     ----------

@@ -4,6 +4,12 @@
 bits below the largest exponent. An instruction with k below `block` is one step of k products.
 Measured: sm_90 on an H200, 18.4 million outputs. sm_80 to sm_89: published hardware results.
 sm_75 is a prediction that no card has confirmed to this project; sm_75_block4 is its rival.
+
+References
+----------
+docs/arithmetic.md has the rules and what is known of them.
+M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, "Numerical Behavior of NVIDIA Tensor Cores", PeerJ Computer Science
+7:e330, 2021.
 """
 
 from __future__ import annotations

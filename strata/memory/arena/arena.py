@@ -59,8 +59,9 @@ class Grown(NamedTuple):
 
 
 class Arena:
-    """A range of memory in pieces; `open_arena` makes one with every piece mapped. What an interrupt left between two
-    calls is found again by `close`, which may be repeated when it was interrupted.
+    """A range of memory in pieces; `open_arena` makes one with every piece mapped.
+
+    What an interrupt left between two calls is found again by `close`, which may be repeated when it was interrupted.
 
     Parameters
     ----------

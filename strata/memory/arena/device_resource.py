@@ -16,8 +16,9 @@ from strata.memory.driver.errors import Fatal, end_if_lost, fatal_if_refused
 
 
 class DeviceResource:
-    """Bytes in device memory that can be released and made again at the same address; see `resources.Resource`. Its
-    attribute `generation` says how often it was restored.
+    """Bytes in device memory that can be released and made again at the same address; see `resources.Resource`.
+
+    Its attribute `generation` says how often it was restored.
 
     Parameters
     ----------

@@ -32,7 +32,9 @@ class Piece(NamedTuple):
 
 
 class Window:
-    """Addresses that are reserved for good. Its attribute `pieces` is what is mapped there, from `address` on.
+    """Addresses that are reserved for good.
+
+    Its attribute `pieces` is what is mapped there, from `address` on.
 
     Parameters
     ----------

@@ -69,8 +69,9 @@ class Swap(NamedTuple):
 
 
 def decide(usage: np.ndarray, resident: np.ndarray, barred: np.ndarray, experts: int, pace: Pace) -> list[Swap]:
-    """The swaps of a round, those that gain most first. In each layer the j-th most used miss is paired with the j-th
-    least used resident; equal counts go by row.
+    """The swaps of a round, those that gain most first.
+
+    In each layer the j-th most used miss is paired with the j-th least used resident; equal counts go by row.
 
     Parameters
     ----------
@@ -103,8 +104,9 @@ def decide(usage: np.ndarray, resident: np.ndarray, barred: np.ndarray, experts:
 
 
 class AdaptiveTier:
-    """Counts routing hits of a cache's experts and swaps. Its attribute `usage`, float64 [rows], has the decayed
-    counts.
+    """Counts routing hits of a cache's experts and swaps.
+
+    Its attribute `usage`, float64 [rows], has the decayed counts.
 
     Parameters
     ----------

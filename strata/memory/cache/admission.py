@@ -48,7 +48,9 @@ class Admission:
         return np.flatnonzero(fits & (np.diff(self.slots.off) >= self.geometry.blobs[layer]))
 
     def assign(self, rows: Sequence[int], free: np.ndarray) -> list[tuple[int, int]]:
-        """A slot for each expert that still finds one. A layer whose slots are all taken does not stop the others.
+        """A slot for each expert that still finds one.
+
+        A layer whose slots are all taken does not stop the others.
 
         Parameters
         ----------

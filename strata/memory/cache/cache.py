@@ -138,7 +138,9 @@ class ExpertCache:
         return free
 
     def find(self, layer: int, expert: int) -> int:
-        """The slot of an expert, or `MISS`: then its bytes are `source.blob`. A miss is always a right answer.
+        """The slot of an expert, or `MISS`: then its bytes are `source.blob`.
+
+        A miss is always a right answer.
 
         Parameters
         ----------
@@ -225,8 +227,9 @@ class ExpertCache:
             return pairs[0][1]
 
     def take(self, book: LoanBook, first: int, stop: int | None = None) -> int:
-        """At rest, the rows of some slots become misses and join a book; the table is uploaded. Nothing queued before
-        this reads those slots any more.
+        """At rest, the rows of some slots become misses and join a book; the table is uploaded.
+
+        Nothing queued before this reads those slots any more.
 
         Parameters
         ----------
@@ -348,7 +351,9 @@ class ExpertCache:
                     self.driver.wait_stream(self.stream)
 
     def promote(self, pairs: Sequence[tuple[int, int]], book: LoanBook | None = None) -> None:
-        """Rows name slots that hold their bytes, and leave a book; then the table is uploaded. Nobody reads it now.
+        """Rows name slots that hold their bytes, and leave a book; then the table is uploaded.
+
+        Nobody reads it now.
 
         Parameters
         ----------

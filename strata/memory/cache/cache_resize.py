@@ -38,8 +38,9 @@ def no_replacement(layer: int) -> int:
 
 
 class Resizing:
-    """Shrinks and grows one cache between requests, while nothing of it is lent. The evicted rows are remembered and
-    come back to their slots; meanwhile they may be made resident elsewhere.
+    """Shrinks and grows one cache between requests, while nothing of it is lent.
+
+    The evicted rows are remembered and come back to their slots; meanwhile they may be made resident elsewhere.
 
     Parameters
     ----------
@@ -135,6 +136,7 @@ class Resizing:
 
 class TwoSizes:
     """The cache between its two sizes: the one for decoding, and the one that also covers what decoding alone needs.
+
     Its attribute `decode_slots` counts the slots that lie wholly in `decode_bytes`.
 
     Parameters

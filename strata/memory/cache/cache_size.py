@@ -120,8 +120,9 @@ def sized_slots(blobs: Sequence[int], budget: int) -> int:
 
 
 def next_opening(nbytes: int, failures: int) -> int:
-    """Bytes of the next opening after some that failed. Memory is charged to the system's commit limit, so an opening
-    can fail while the card has room.
+    """Bytes of the next opening after some that failed.
+
+    Memory is charged to the system's commit limit, so an opening can fail while the card has room.
 
     Parameters
     ----------
@@ -139,8 +140,10 @@ def next_opening(nbytes: int, failures: int) -> int:
 
 
 def correction(nbytes: int, free: int, reserve: int, corrections: int) -> int | None:
-    """Bytes that an automatic cache keeps once all its slots are written. A free figure below 16 MiB says only that too
-    much was taken: then at least 1 GiB goes the first two times, later at least a quarter.
+    """Bytes that an automatic cache keeps once all its slots are written.
+
+    A free figure below 16 MiB says only that too much was taken: then at least 1 GiB goes the first two times, later at
+    least a quarter.
 
     Parameters
     ----------

@@ -18,8 +18,9 @@ class RowFormat(Protocol):
 
 
 def blob_bytes(n: int, ff: int, gate_up: RowFormat, down: RowFormat) -> int:
-    """Packed bytes of one expert: gate and up of [ff, n] values each, then down of [n, ff]. With n = 2560, ff = 640,
-    IQ3_XXS and IQ4_NL: 2 * 640 * 980 + 2560 * 360 = 2,176,000.
+    """Packed bytes of one expert: gate and up of [ff, n] values each, then down of [n, ff].
+
+    With n = 2560, ff = 640, IQ3_XXS and IQ4_NL: 2 * 640 * 980 + 2560 * 360 = 2,176,000.
 
     Parameters
     ----------
@@ -35,7 +36,9 @@ def blob_bytes(n: int, ff: int, gate_up: RowFormat, down: RowFormat) -> int:
 
 @dataclass(frozen=True)
 class ExpertGeometry:
-    """Sizes of the experts of a model. The row of expert e of layer l is l * experts + e.
+    """Sizes of the experts of a model.
+
+    The row of expert e of layer l is l * experts + e.
 
     Parameters
     ----------

@@ -22,8 +22,10 @@ from strata.memory.cache.residency import MISS
 def violations(
     cache: ExpertCache, contents: bool = True, read: Callable[[int, int], np.ndarray] | None = None
 ) -> list[str]:
-    """Every broken invariant of a cache. Copies that are still queued are not waited for. After a fatal end the
-    device's table is not asked: no window will read it.
+    """Every broken invariant of a cache.
+
+    Copies that are still queued are not waited for. After a fatal end the device's table is not asked: no window will
+    read it.
 
     Parameters
     ----------

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 
 
 class LoanBook:
-    """(row, slot) pairs, each to come back to its slot; nobody else is admitted to that slot meanwhile. Its attribute
-    `first` says, while the loan is out, from which slot on all are its own, also those that no row named; it is None
-    otherwise.
+    """(row, slot) pairs, each to come back to its slot; nobody else is admitted to that slot meanwhile.
+
+    Its attribute `first` says, while the loan is out, from which slot on all are its own, also those that no row named;
+    it is None otherwise.
 
     Parameters
     ----------

@@ -23,6 +23,7 @@ def open_cache(
 ) -> ExpertCache:
     """A cache that is filled with a profile's rows, slots in their order. Rows that the host does not hold are left
     out.
+
     The memory is zeroed first: a read before a fill is the same every time, and under WDDM it is the card's only then.
 
     Parameters
@@ -61,6 +62,7 @@ def open_largest_cache(
     piece: int,
 ) -> ExpertCache:
     """As `open_cache`, of as many bytes as leave a reserve free, before it is filled.
+
     An opening that fails is tried again with 3/4 of its bytes; one that leaves too little, now that all of it has been
     written, is given back and made smaller (`cache_size.next_opening`, `correction`).
 

@@ -34,8 +34,7 @@ def pattern(row: int, nbytes: int) -> np.ndarray:
 
     References
     ----------
-    G. L. Steele, D. Lea, C. H. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, of which this
-    takes the finaliser.
+    S. Vigna, splitmix64.c, https://prng.di.unimi.it/splitmix64.c, 2015: the finaliser.
     """
     z = np.arange(-(-nbytes // 8), dtype=np.uint64) + np.uint64((row << 32) + _GAMMA & _MASK)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(_MUL_1)

@@ -19,8 +19,9 @@ MISS = -1
 
 
 class Residency:
-    """Which slot each expert is in: an int32 [rows] table on both sides, uploaded whole. Its attribute `stale` says
-    whether the host's has changed since the last upload.
+    """Which slot each expert is in: an int32 [rows] table on both sides, uploaded whole.
+
+    Its attribute `stale` says whether the host's has changed since the last upload.
 
     Parameters
     ----------

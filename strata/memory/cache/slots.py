@@ -16,7 +16,9 @@ ANY_LAYER = -1
 
 
 class Slots:
-    """Where slots lie in an arena: slot k is bytes off[k] to off[k + 1]. They do not change while the arena is open.
+    """Where slots lie in an arena: slot k is bytes off[k] to off[k + 1].
+
+    They do not change while the arena is open.
 
     Parameters
     ----------
@@ -101,8 +103,9 @@ def uniform_slots(geometry: ExpertGeometry, count: int) -> Slots:
 
 
 def sized_slots(geometry: ExpertGeometry, profile: Sequence[int], cap: int) -> Slots:
-    """Slots cut to the experts of a profile, in its order, while they fit. Each takes experts of its own layer only,
-    and begins at a multiple of `SLOT_ALIGN`.
+    """Slots cut to the experts of a profile, in its order, while they fit.
+
+    Each takes experts of its own layer only, and begins at a multiple of `SLOT_ALIGN`.
 
     Parameters
     ----------

@@ -75,8 +75,9 @@ class WrongBytes(Fatal):
 
 
 def verifies_all(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether every byte of a slot is compared before its row is promoted. This is the one place that reads the switch:
-    whoever gives slots back and is not told `verify_all` asks here.
+    """Whether every byte of a slot is compared before its row is promoted.
+
+    This is the one place that reads the switch: whoever gives slots back and is not told `verify_all` asks here.
 
     Parameters
     ----------
@@ -87,8 +88,10 @@ def verifies_all(environ: Mapping[str, str] | None = None) -> bool:
 
 
 def sample(slots: Slots, pairs: Sequence[tuple[int, int]], boundaries: Iterable[int]) -> list[tuple[int, int]]:
-    """Pairs worth verifying: the first, the last, and those next to each boundary. Next to a boundary are the slot that
-    holds the byte before it and the one that holds the byte at it; a slot that straddles it is both.
+    """Pairs worth verifying: the first, the last, and those next to each boundary.
+
+    Next to a boundary are the slot that holds the byte before it and the one that holds the byte at it; a slot that
+    straddles it is both.
 
     Parameters
     ----------
@@ -191,8 +194,9 @@ def verify(
 
 
 def identify_slot(source: ExpertSource, row: int, held: np.ndarray, offset: int) -> tuple[int, int] | None:
-    """Whose bytes lie in a slot that should hold another expert's. An expert of another size counts when it agrees as
-    far as both go. Of several equal experts the first one is named.
+    """Whose bytes lie in a slot that should hold another expert's.
+
+    An expert of another size counts when it agrees as far as both go. Of several equal experts the first one is named.
 
     Parameters
     ----------

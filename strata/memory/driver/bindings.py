@@ -16,8 +16,10 @@ from strata.memory.driver.driver import DriverError
 
 
 class Bindings:
-    """The driver's functions and CuPy for one device. Its attributes are `cuda`, the module `cuda.bindings.driver`,
-    `cupy`, the module, and `extra`, the extra of this project that fits.
+    """The driver's functions and CuPy for one device.
+
+    Its attributes are `cuda`, the module `cuda.bindings.driver`, `cupy`, the module, and `extra`, the extra of this
+    project that fits.
 
     Parameters
     ----------

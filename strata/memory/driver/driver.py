@@ -88,7 +88,9 @@ STICKY = frozenset(
 
 
 class DriverError(StrataError):
-    """A driver call was refused. Its attributes are `call` and `code`, as they were given, and `sticky`.
+    """A driver call was refused.
+
+    Its attributes are `call` and `code`, as they were given, and `sticky`.
 
     Parameters
     ----------
@@ -204,8 +206,9 @@ class Graph(Protocol):
 
 
 class Driver(Protocol):
-    """One card as one process sees it. Every method but `supported` and `view` raises DriverError when the driver
-    refuses.
+    """One card as one process sees it.
+
+    Every method but `supported` and `view` raises DriverError when the driver refuses.
 
     Attributes
     ----------
@@ -272,7 +275,9 @@ class Driver(Protocol):
         ...
 
     def unmap(self, va: int, size: int) -> None:
-        """End one whole mapping. This does not wait for kernels or copies that use it.
+        """End one whole mapping.
+
+        This does not wait for kernels or copies that use it.
 
         Parameters
         ----------
@@ -297,6 +302,7 @@ class Driver(Protocol):
 
     def copy_in(self, va: int, host: np.ndarray, stream: Stream | None = None) -> None:
         """Copy bytes to the card; without a stream the copy has landed on return.
+
         On a stream it is queued: `host` must not change before it has landed; the driver keeps it alive until then.
 
         Parameters
@@ -311,8 +317,9 @@ class Driver(Protocol):
         ...
 
     def copy_in_all(self, ranges: Iterable[tuple[int, np.ndarray]], stream: Stream) -> None:
-        """`copy_in` on a stream for several ranges in turn; the first that is refused is the last. It is one `copy_in`
-        after another, but with less done between them.
+        """`copy_in` on a stream for several ranges in turn; the first that is refused is the last.
+
+        It is one `copy_in` after another, but with less done between them.
 
         Parameters
         ----------
@@ -364,7 +371,9 @@ class Driver(Protocol):
         ...
 
     def compare_all(self, ranges: Sequence[tuple[int, np.ndarray]]) -> Compared:
-        """`compare` of many ranges at copy speed, with one wait in all. Every range is compared, whatever differs.
+        """`compare` of many ranges at copy speed, with one wait in all.
+
+        Every range is compared, whatever differs.
 
         Parameters
         ----------

@@ -28,7 +28,9 @@ __all__ = ["POISON", "FakeCard", "FakeDriver", "FakeGraph", "FaultPlan"]
 
 
 class FakeDriver:
-    """One process on a FakeCard. Its methods are those of `driver.Driver`, and some by which a test looks in.
+    """One process on a FakeCard.
+
+    Its methods are those of `driver.Driver`, and some by which a test looks in.
 
     Parameters
     ----------
@@ -222,8 +224,9 @@ class FakeDriver:
         self._memory.write("fill", va, np.broadcast_to(np.uint8(byte), n))
 
     def peek(self, va: int, n: int) -> np.ndarray:
-        """Bytes at mapped addresses, without a call: also of a context that is lost. They are for use at once, as a
-        view's are, and not to be written to.
+        """Bytes at mapped addresses, without a call: also of a context that is lost.
+
+        They are for use at once, as a view's are, and not to be written to.
 
         Parameters
         ----------

@@ -16,7 +16,9 @@ MAKERS = frozenset(("reserve", "create", "stream", "record", "page_locked"))
 
 
 class FakeCalls:
-    """The calls of one fake driver. Its attribute `log` has every call so far.
+    """The calls of one fake driver.
+
+    Its attribute `log` has every call so far.
 
     Parameters
     ----------

@@ -47,7 +47,9 @@ class Physical:
         return self._bytes
 
     def store(self, where: slice, host: np.ndarray) -> None:
-        """Write bytes. The first write of all bytes makes them, since no poison would be left.
+        """Write bytes.
+
+        The first write of all bytes makes them, since no poison would be left.
 
         Parameters
         ----------
@@ -65,7 +67,9 @@ class Physical:
 
 @dataclass
 class FakeCard:
-    """The memory of a card that several drivers share. Whoever is not a driver of these tests is a tenant.
+    """The memory of a card that several drivers share.
+
+    Whoever is not a driver of these tests is a tenant.
 
     Parameters
     ----------

@@ -18,8 +18,9 @@ _FIRST_ADDRESS = 0x7F00_0000_0000
 
 
 class FakeMemory:
-    """What one process has of a card: address ranges, handles, mappings, and the rules that it must keep. Methods that
-    share a name with one of `driver.Driver` are its effect.
+    """What one process has of a card: address ranges, handles, mappings, and the rules that it must keep.
+
+    Methods that share a name with one of `driver.Driver` are its effect.
 
     Parameters
     ----------

@@ -111,6 +111,7 @@ class FakeQueues:
 
     def race(self, stream: Stream | None, reads: Ranges, writes: Ranges) -> tuple[int, int] | None:
         """Where work of another stream, still queued, meets a range that is written now, or writes one that is read.
+
         Nothing says which of the two comes first.
 
         Parameters

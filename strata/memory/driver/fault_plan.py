@@ -37,8 +37,9 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Fail:
-    """The call answers an error. A call that would have returned something (a handle, an address, a stream, an array)
-    keeps nothing when it fails.
+    """The call answers an error.
+
+    A call that would have returned something (a handle, an address, a stream, an array) keeps nothing when it fails.
 
     Parameters
     ----------
@@ -54,8 +55,9 @@ class Fail:
 
 @dataclass(frozen=True)
 class Interrupt:
-    """What no driver raises comes out of the call: an interrupt, or no memory on the host. What the call would have
-    returned is lost then, but nothing that it made is kept.
+    """What no driver raises comes out of the call: an interrupt, or no memory on the host.
+
+    What the call would have returned is lost then, but nothing that it made is kept.
 
     Parameters
     ----------

@@ -61,8 +61,9 @@ class Mappings:
         return len(self._starts)
 
     def add(self, va: int, size: int, handle: int) -> Mapping:
-        """Note a mapping that has been made, still without access. Whatever was thought to be mapped there is not: its
-        unmap reported a failure and had its effect.
+        """Note a mapping that has been made, still without access.
+
+        Whatever was thought to be mapped there is not: its unmap reported a failure and had its effect.
 
         Parameters
         ----------

@@ -41,6 +41,7 @@ def request_chunk(chunk: int, tokens: int) -> int:
 
 def cut(tokens: int, chunk: int, stream_all: int = STREAM_ALL) -> list[int]:
     """Lengths of a request's chunks: as few as possible and all but the last equal, on the grid.
+
     A short remainder stays a short last chunk, because it does not stream all experts: growing it to the size of the
     others would. 20,036 tokens at 8,192 are 3 x 6,912 (the last 6,212); 16,402 are 2 x 8,192 + 18.
 
@@ -74,8 +75,9 @@ def cut(tokens: int, chunk: int, stream_all: int = STREAM_ALL) -> list[int]:
 
 
 def own_chunk(asked: int, free: int, needed: Callable[[int], int]) -> int:
-    """The chunk of a prompt path with buffers of its own: the one that was asked for or the next that fits, or 0. 512
-    MiB must remain free beside its buffers.
+    """The chunk of a prompt path with buffers of its own: the one that was asked for or the next that fits, or 0.
+
+    512 MiB must remain free beside its buffers.
 
     Parameters
     ----------

@@ -48,7 +48,9 @@ class HeadPhase(StrEnum):
 
 
 class HeadAlias:
-    """One engine's head alias over one cache. It is not thread safe and called between windows.
+    """One engine's head alias over one cache.
+
+    It is not thread safe and called between windows.
 
     Parameters
     ----------

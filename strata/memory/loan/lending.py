@@ -99,8 +99,10 @@ def owns_its_memory(first: int) -> int:
 
 
 class Lending:
-    """The one loan of a cache to other processes. It is not thread safe: the main loop calls it between requests. Its
-    attribute `verified` says what the last RECLAIM compared.
+    """The one loan of a cache to other processes.
+
+    It is not thread safe: the main loop calls it between requests. Its attribute `verified` says what the last RECLAIM
+    compared.
 
     Parameters
     ----------
@@ -141,8 +143,9 @@ class Lending:
         return "" if self.cache.arena.segmented() else "the cache is not made of pieces"
 
     def lend(self, mib: int, said: str = "") -> Lent:
-        """Give away at least so many MiB of the tail, in whole pieces. While a loan is out, its answer comes again,
-        whatever is asked for.
+        """Give away at least so many MiB of the tail, in whole pieces.
+
+        While a loan is out, its answer comes again, whatever is asked for.
 
         Parameters
         ----------

@@ -11,8 +11,9 @@ from strata.memory.driver.errors import Fatal
 
 
 class Head:
-    """The output head in device memory of its own. As a `Place` of graphs it is present while its bytes are there, all
-    compared.
+    """The output head in device memory of its own.
+
+    As a `Place` of graphs it is present while its bytes are there, all compared.
 
     Parameters
     ----------

@@ -35,7 +35,9 @@ __all__ = ["FOLLOWS", "Phase", "Prompt", "PromptLoan", "Read"]
 
 
 class PromptLoan:
-    """One engine's loans. It is not thread safe and has no clock: the main loop calls it between windows.
+    """One engine's loans.
+
+    It is not thread safe and has no clock: the main loop calls it between windows.
 
     Parameters
     ----------
@@ -146,8 +148,9 @@ class PromptLoan:
     def read(
         self, prompt: Prompt, run: Callable[[Workspace, int, int], None], stopped: Callable[[], bool] = lambda: False
     ) -> Read:
-        """Read a prompt's fresh tokens and end in DECODING. Whatever `run` raises is raised again once everything is
-        restored.
+        """Read a prompt's fresh tokens and end in DECODING.
+
+        Whatever `run` raises is raised again once everything is restored.
 
         Parameters
         ----------

@@ -13,8 +13,10 @@ from strata.memory.loan.workspace_layout import PromptShape, Workspace, bytes_ne
 
 
 class PromptPath:
-    """A prompt path that borrows its workspace, or owns it. Its attribute `workspace` says where its blocks lie, None
-    outside prompts, when their addresses are those of experts.
+    """A prompt path that borrows its workspace, or owns it.
+
+    Its attribute `workspace` says where its blocks lie, None outside prompts, when their addresses are those of
+    experts.
 
     Parameters
     ----------
@@ -36,8 +38,10 @@ class PromptPath:
         self.workspace: Workspace | None = None
 
     def relayout(self, address: int, nbytes: int, chunk: int, ring: int) -> Workspace:
-        """The workspace in a region. The card is waited for each time: between two prompts with one layout its
-        addresses were those of experts, which a window may still read.
+        """The workspace in a region.
+
+        The card is waited for each time: between two prompts with one layout its addresses were those of experts, which
+        a window may still read.
 
         Parameters
         ----------

@@ -17,7 +17,9 @@ MOST_CHUNK = 32_768
 
 @dataclass(frozen=True)
 class PromptPlan:
-    """How a prompt is read in some bytes. `fixed`, `tokens` and `staging` add up to `nbytes`.
+    """How a prompt is read in some bytes.
+
+    `fixed`, `tokens` and `staging` add up to `nbytes`.
 
     Parameters
     ----------

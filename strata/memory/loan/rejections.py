@@ -13,21 +13,50 @@ from strata.memory.arena.pieces import LEAST_SEGMENT_MIB
 
 @dataclass(frozen=True)
 class EngineSetup:
-    """What the engine was started with, as far as loans care. The defaults reject none. Options that are not described
-    here have the names of the engine's.
+    """What the engine was started with, as far as loans care.
+
+    The defaults reject none.
 
     Parameters
     ----------
+    serve
+        Whether the engine serves requests (--serve).
     backend
         cuda, hip or sycl.
     vmm
-        Whether the card has virtual memory calls.
+        Whether the driver has virtual memory calls for the card.
     gpus
         GPUs that the engine uses.
+    vram_elastic
+        Whether the cache is made of pieces that can be given back.
     segment_mib
-        MiB of a piece of the elastic arena.
+        MiB of a piece.
+    batch
+        Whether requests run as a batch.
+    shared_sessions
+        Whether sessions share the engine.
+    pipeline_windows
+        Whether windows are pipelined.
+    layer_split
+        Whether layers are split over devices.
+    helper_caches
+        Whether other GPUs hold helper caches.
+    peer_device
+        Whether a peer device computes experts.
     low_ram
         Whether host memory holds only what device memory does not.
+    elastic, live_memory
+        Whether --elastic or --live-memory moves the cache's end by itself.
+    lendable_cache
+        Whether --lendable-cache lends the tail to others.
+    native_head
+        Whether there is a native output head.
+    mtp
+        Whether there is a draft layer.
+    short_read
+        The option --short-read: above 0, short prompts are read through decode windows.
+    expert_cache
+        The option --expert-cache: a size, or auto.
     """
 
     serve: bool = True

@@ -35,8 +35,10 @@ class Region(NamedTuple):
 
 
 class TailLoan:
-    """Lends the end of one cache to the prompt path. The loan of one participant is nobody else's: `refill` returns
-    what this one took. Its attribute `book` has the rows that are misses because of it.
+    """Lends the end of one cache to the prompt path.
+
+    The loan of one participant is nobody else's: `refill` returns what this one took. Its attribute `book` has the rows
+    that are misses because of it.
 
     Parameters
     ----------
@@ -93,8 +95,9 @@ class TailLoan:
         return Region(self.cache.arena.address(offset), end - offset, begin)
 
     def lend(self, nbytes: int, keep: int, most: int | None = None) -> Region:
-        """Take the rows of such a region out of the table, and return it. What was lent elsewhere comes back first.
-        Nothing that was queued before uses the region any more.
+        """Take the rows of such a region out of the table, and return it.
+
+        What was lent elsewhere comes back first. Nothing that was queued before uses the region any more.
 
         Parameters
         ----------
@@ -123,8 +126,9 @@ class TailLoan:
             return found
 
     def refill(self, verify_all: bool = False) -> Verified:
-        """Bring every row back: wait for the card, copy, wait, compare, promote, upload. Nothing happens when no loan
-        is out.
+        """Bring every row back: wait for the card, copy, wait, compare, promote, upload.
+
+        Nothing happens when no loan is out.
 
         Parameters
         ----------

@@ -83,8 +83,9 @@ class Block:
 
 
 class Walk:
-    """Adds up blocks from an address, or from nowhere to count them. Its attributes are `blocks`, in order, and `used`,
-    bytes from `base` to the end of the last block, with padding.
+    """Adds up blocks from an address, or from nowhere to count them.
+
+    Its attributes are `blocks`, in order, and `used`, bytes from `base` to the end of the last block, with padding.
 
     Parameters
     ----------

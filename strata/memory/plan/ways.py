@@ -107,6 +107,7 @@ def own(request: PlanRequest, left: int, reserve: int) -> Way:
 
 def loan(request: PlanRequest, cache: CacheSize, nbytes: dict[str, int]) -> Way:
     """In all slots, down to the first, and what decoding alone needs, in whole segments.
+
     The loan's cache has segments both while it decodes and while it reads: what the last slots have beyond a boundary
     is free while decoding, and counts again when the cache grows.
 
