@@ -47,7 +47,9 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
 
 
 def exp2(x: Array) -> Array:
-    """2^x: below -126 +0, from 128 infinity, NaN 7fffffff. The largest error is 0.83 ulp.
+    """2^x: below -126 +0, from 128 infinity, NaN 7fffffff.
+
+    The largest error is 0.83 ulp.
 
     Parameters
     ----------

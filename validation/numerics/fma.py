@@ -30,7 +30,7 @@ _FLOAT64 = 53
 
 
 def canonical(x: Array) -> Array:
-    """float32 with every NaN given the bits that arithmetic gives it on a card."""
+    """A copy whose every NaN has the bits that arithmetic gives it on a card, 7fffffff. It is float32 as `x` is."""
     return np.where(np.isnan(x), NAN.view(np.float32), x)
 
 
@@ -53,8 +53,9 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 
 
 class Fma:
-    """fma of float32 arrays that broadcast to one shape, or to fewer of its first rows, in memory of its own. Which NaN
-    a NaN is, is not defined. Underflow, overflow and NaN make NumPy warn, unless the caller ignores that.
+    """fma of float32 arrays that broadcast to one shape, or to fewer of its first rows, in memory of its own.
+
+    Which NaN a NaN is, is not defined. Underflow, overflow and NaN make NumPy warn, unless the caller ignores that.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ class Units(NamedTuple):
 
 
 def units(x: Array) -> Units:
-    """Of the finite ones of `x`; of zeros alone, those of the smallest float32."""
+    """The range of the finite ones of `x`, float32; of zeros alone, that of the smallest float32."""
     bits = np.ascontiguousarray(x).view(np.uint32) & np.uint32(0x7FFFFFFF)
     live = bits[(bits != 0) & (bits < np.uint32(0x7F800000))]
     if not live.size:

@@ -68,7 +68,8 @@ def certificate(out: np.ndarray, own: np.ndarray, enclosures: Sequence[Enclosure
     Returns
     -------
     Check
-        VOID when one output is not, for then the case cannot judge; INCONCLUSIVE when an enclosure is too wide to say.
+        WITHIN_BOUND; VOID when one output is not, for then the case cannot judge; INCONCLUSIVE when an enclosure is too
+        wide to say.
     """
     check = certified("certificate", out, own, enclosures)
     if check.verdict is Verdict.EXCEEDS:

@@ -43,8 +43,9 @@ def instruction(rule: Rule, products: int) -> float:
 
 
 def high_low(rule: Rule, products: int, total: int) -> float:
-    """Relative error of sum (hi + lo) b, of sum |hi + lo||b|; lo products first. |lo| <= 2**-11 |hi| for the halves of
-    one number, so the steps that add lo products have small sums.
+    """Relative error of sum (hi + lo) b, of sum |hi + lo||b|; lo products first.
+
+    |lo| <= 2**-11 |hi| for the halves of one number, so the steps that add lo products have small sums.
 
     Parameters
     ----------

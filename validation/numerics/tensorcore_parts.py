@@ -98,7 +98,9 @@ def decode(bits: Array, fraction_bits: int, exponent_bits: int, subnormals: str)
 
 
 def shift(value: Array, by: Array, cut: str) -> Array:
-    """value * 2^by. What is shifted out to the left must not matter.
+    """value * 2^by.
+
+    What is shifted out to the left must not matter.
 
     Parameters
     ----------
@@ -134,7 +136,9 @@ def shift(value: Array, by: Array, cut: str) -> Array:
 
 
 def round_f32(total: Array, unit: Array, rounding: str) -> Array:
-    """Bits of the float32 next to total * 2^unit. 2^128 and more become infinity under every rounding, a zero +0.
+    """Bits of the float32 next to total * 2^unit.
+
+    2^128 and more become infinity under every rounding, a zero +0.
 
     Parameters
     ----------

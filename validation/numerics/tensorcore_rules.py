@@ -40,7 +40,9 @@ def rule_for(path: Path, executor: Executor) -> str | None:
 
 
 def rules_for(path: Path, executor: Executor) -> tuple[str, ...]:
-    """The rules that may predict a path. Paths without tensor-core instructions need one at most.
+    """The rules that may predict a path.
+
+    Paths without tensor-core instructions need one at most.
 
     Parameters
     ----------

@@ -15,8 +15,9 @@ NOT_A_NUMBER = BUCKETS
 
 
 def distance(got: np.ndarray, want: np.ndarray) -> np.ndarray:
-    """How many floats lie from a result to the right one; 0 between -0 and +0. The bits of a float32, read as sign and
-    magnitude, count the floats from zero.
+    """How many floats lie from a result to the right one; 0 between -0 and +0.
+
+    The bits of a float32, read as sign and magnitude, count the floats from zero.
 
     Parameters
     ----------

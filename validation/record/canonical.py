@@ -78,8 +78,9 @@ def name_of(data: bytes) -> str:
 
 
 def read(file: FilePath) -> bytes:
-    """The bytes of a file. A link is not followed, and a pipe or device, which could keep a reader waiting, is not
-    read.
+    """The bytes of a file.
+
+    A link is not followed, and a pipe or device, which could keep a reader waiting, is not read.
 
     Parameters
     ----------
@@ -108,6 +109,7 @@ def read(file: FilePath) -> bytes:
 
 def decode(data: bytes) -> dict[str, Any]:
     """The value of canonical bytes.
+
     Checked before anything is built from the text: length, number of values, nesting, encoding. While it is built:
     duplicate keys, numbers that are not whole or too long, NaN and infinities. Afterwards: that writing it again gives
     these bytes.

@@ -103,6 +103,7 @@ def leaves(path: str, case: str, rows: np.ndarray) -> list[bytes]:
 
 class Keeper:
     """The recorder of a run (see `validation.core.settings.Recorder`), whose files go at the end of its `with` block.
+
     Its attribute `cases` has the evidence of every ended case, in order, None where a case gave no output.
 
     Parameters

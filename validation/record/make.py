@@ -61,7 +61,9 @@ def record(
     provenance: Mapping[str, Any],
     identification: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The record of a run. Cases that did not pass are in it, with their verdicts.
+    """The record of a run.
+
+    Cases that did not pass are in it, with their verdicts.
 
     Parameters
     ----------

@@ -35,8 +35,9 @@ class Opens:
 
 
 def opens(name: str, subject: Subject, policy: Policy = POLICY) -> list[Opens]:
-    """What the gate makes of each path of a record. It is asked for the device that made the record where the path
-    serves it, else for the oldest one that it serves.
+    """What the gate makes of each path of a record.
+
+    It is asked for the device that made the record where the path serves it, else for the oldest one that it serves.
 
     Parameters
     ----------

@@ -18,7 +18,9 @@ _NVRTC = re.compile(r"[0-9]{2}\.[0-9]{1,2}\.[0-9]{1,4}")
 
 
 def provenance(executor_pool: ExecutorPool, predicted: bool) -> dict[str, Any]:
-    """The part `provenance` of a record. What is not known of a device is null.
+    """The part `provenance` of a record.
+
+    What is not known of a device is null.
 
     Parameters
     ----------

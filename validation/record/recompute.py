@@ -41,8 +41,10 @@ class Total:
 
 
 def recompute(subject: Subject, predictor: Predictor | None, console: Console, every: bool = False) -> Total:
-    """Compute the rows of a record again. Cases of a mode stay in their order and in one thread, so that tiers share
-    inputs and reference, and no two threads run one kernel. It stops early once there is enough to refuse.
+    """Compute the rows of a record again.
+
+    Cases of a mode stay in their order and in one thread, so that tiers share inputs and reference, and no two threads
+    run one kernel. It stops early once there is enough to refuse.
 
     Parameters
     ----------

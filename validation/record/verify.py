@@ -114,7 +114,9 @@ class Against:
 
 
 def examine(data: bytes, file_name: str | None, against: Against, console: Console | None = None) -> Outcome:
-    """The outcome for untrusted bytes. Nothing is raised for what the bytes hold.
+    """The outcome for untrusted bytes.
+
+    Nothing is raised for what the bytes hold.
 
     Parameters
     ----------

@@ -61,8 +61,9 @@ def _rows(inputs: Inputs, reference: Reference, limit_of: Callable[[int, int, Te
 
 
 def reference_bound(inputs: Inputs, reference: Reference) -> np.ndarray:
-    """The largest error that the reference itself may have. The exact output is taken to be as large as sum w |V|
-    allows, since it is not known.
+    """The largest error that the reference itself may have.
+
+    The exact output is taken to be as large as sum w |V| allows, since it is not known.
 
     Parameters
     ----------

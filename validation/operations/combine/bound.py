@@ -35,7 +35,17 @@ _LARGEST = 130.0
 
 
 def gate(shared_gate: np.ndarray) -> np.ndarray:
-    """float64 [T]: the bound D for the sigmoid of float32 [T]."""
+    """The bound D for the sigmoid.
+
+    Parameters
+    ----------
+    shared_gate
+        float32 [T].
+
+    Returns
+    -------
+    float64 array [T]
+    """
     exact = sigmoid(shared_gate)
     t = np.minimum(np.abs(shared_gate.astype(np.float64)) * _LOG2_E, _LARGEST)
     e = np.exp2(t * EXPONENT) * (1 + EXP2_ULPS * 2 * U) - 1

@@ -12,7 +12,18 @@ MINUS_LOG2_E = np.uint32(0xBFB8AA3B).view(np.float32)
 
 
 def sigmoid(gate: np.ndarray) -> np.ndarray:
-    """float64 1 / (1 + e^-gate) of float32 gates, without overflow."""
+    """1 / (1 + e^-gate) without overflow.
+
+    Parameters
+    ----------
+    gate
+        float32, of any shape.
+
+    Returns
+    -------
+    float64 array
+        Of the shape of the gate.
+    """
     e = np.exp(-np.abs(gate.astype(np.float64)))
     return np.asarray(np.where(gate >= 0, 1.0, e) / (1.0 + e))
 
@@ -44,8 +55,9 @@ def combine(
 def combine_bits(
     rows: np.ndarray, weights: np.ndarray, shared: np.ndarray | None = None, shared_gate: np.ndarray | None = None
 ) -> np.ndarray:
-    """The sum bit for bit, by the formulas of strata/kernels/combine.py. NaN and infinities stay what they come to, and
-    which NaN it is says nothing.
+    """The sum bit for bit, by the formulas of strata/kernels/combine.py.
+
+    NaN and infinities stay what they come to, and which NaN it is says nothing.
 
     Parameters
     ----------

@@ -187,7 +187,13 @@ class Allowed:
 
 
 def codes(h: Bounded) -> Allowed:
-    """What h [rows, k] may be quantised to."""
+    """What h may be quantised to.
+
+    Parameters
+    ----------
+    h
+        Of [rows, k], k a multiple of 32.
+    """
     shape = (len(h.value), -1, BLOCK)
     value, bound = h.value.reshape(shape), h.bound.reshape(shape)
     size = np.abs(value)

@@ -59,7 +59,13 @@ def product(w: Matrix, x: Codes) -> Bounded:
 
 
 def codes(h: Bounded) -> Allowed:
-    """What h [rows, k] may be quantised to, with scales of binary16."""
+    """What h may be quantised to, with scales of binary16.
+
+    Parameters
+    ----------
+    h
+        Of [rows, k], k a multiple of 32.
+    """
     allowed = experts.codes(h)
     return replace(allowed, scale_low=_half(allowed.scale_low), scale_high=_half(allowed.scale_high))
 

@@ -61,8 +61,9 @@ class Codes:
 
 @dataclass(frozen=True)
 class Weights:
-    """A matrix of blocks, decoded. What is made of these is kept while the matrix is: of a large one 20 times its
-    bytes, so drop it after use.
+    """A matrix of blocks, decoded.
+
+    What is made of these is kept while the matrix is: of a large one 20 times its bytes, so drop it after use.
 
     Parameters
     ----------
@@ -169,7 +170,9 @@ def columns(w: Array, width: int) -> Array:
 
 
 def lines(x: Array, width: int) -> Array:
-    """Codes of rows by every few of K. Matrix products of these with `columns` are exact integers.
+    """Codes of rows by every few of K.
+
+    Matrix products of these with `columns` are exact integers.
 
     Parameters
     ----------
@@ -317,7 +320,17 @@ def expert(
 
 
 def values(codes: Codes) -> Array:
-    """float64 [rows, k]: what the codes stand for, exactly."""
+    """What codes stand for, exactly.
+
+    Parameters
+    ----------
+    codes
+        Quantised rows.
+
+    Returns
+    -------
+    float64 array [rows, k]
+    """
     with np.errstate(invalid="ignore"):
         return np.asarray(codes.q.astype(np.float64) * np.repeat(codes.scale.astype(np.float64), BLOCK, axis=1))
 
@@ -357,7 +370,17 @@ def swiglu64(gate: Array, up: Array) -> Array:
 
 
 def quantise64(x: Array) -> Array:
-    """float64 [rows, k]: x rounded to int8 for 32 values in FP64, ties to even; zeros where a block is all zeros."""
+    """Rows rounded to int8 for 32 values in FP64, ties to even; zeros where a block is all zeros.
+
+    Parameters
+    ----------
+    x
+        float64 [rows, k], k a multiple of 32.
+
+    Returns
+    -------
+    float64 array [rows, k]
+    """
     blocks = x.reshape(len(x), -1, BLOCK)
     amax = np.abs(blocks).max(axis=-1, keepdims=True)
     safe = np.where(amax == 0, 1, amax)

@@ -15,7 +15,18 @@ from validation.operations.experts.reference import BLOCK, LARGEST, TWO_DOTS, Co
 
 
 def round_away(x: Array) -> Array:
-    """float32 x to the nearest integer, ties away from zero."""
+    """The nearest integers, ties away from zero.
+
+    Parameters
+    ----------
+    x
+        float32, of any shape.
+
+    Returns
+    -------
+    float32 array
+        Of the shape of x.
+    """
     whole = np.trunc(x)
     rest = x - whole  # exact
     return np.asarray(whole + (rest >= np.float32(0.5)) - (rest <= np.float32(-0.5)))

@@ -176,6 +176,7 @@ def unpack_q4_0(rows: np.ndarray) -> np.ndarray:
 
 def hadamard(x: np.ndarray) -> np.ndarray:
     """The orthonormal Walsh-Hadamard transform (Sylvester order), its own inverse.
+
     y[i] = sum_j (-1)**popcount(i & j) * x[j] / 16. Sums run in one fixed order of exactly rounded additions, so the
     result is the same on every machine.
 
@@ -202,6 +203,7 @@ def hadamard(x: np.ndarray) -> np.ndarray:
 
 def hadamard32(x: np.ndarray) -> np.ndarray:
     """The transform of `hadamard` in the arithmetic that stored rows are defined by.
+
     Each element is multiplied by 1/16, then index bits 0 to 7 are combined in that order, the pair (a, b) giving (a +
     b, a - b), every operation rounded to float32. A NaN is 7fffffff.
 
@@ -242,6 +244,7 @@ def _butterflies(x: np.ndarray) -> np.ndarray:
 
 def lost(x: np.ndarray, form: str) -> int:
     """How many values a format cannot hold.
+
     FP16: those that round to infinity or are not finite. The others: a whole scale group whose scale rounds to
     infinity, besides elements that are not finite.
 

@@ -102,5 +102,11 @@ def accuracy(old: np.ndarray, ref: np.ndarray) -> float:
 
 
 def agreement(old: np.ndarray) -> float:
-    """Gate 2: the largest |new - old|, over all of `old`."""
+    """Gate 2: the largest |new - old|, over all queries.
+
+    Parameters
+    ----------
+    old
+        float32 or float64, the baseline's outputs.
+    """
     return AGREEMENT_OF_SCALE * _largest(old)
