@@ -189,9 +189,9 @@ class Buffer(Protocol):
     Attributes
     ----------
     shape
-        Of the array.
+        The shape of the array.
     dtype
-        Of its elements.
+        The dtype of its elements.
     nbytes
         Bytes of the array, without the guards.
     """
@@ -264,7 +264,7 @@ class Executor(Protocol):
         Parameters
         ----------
         shape, dtype
-            Of the array.
+            The shape and the dtype of the array.
         poison
             The pattern, 32 bits.
         name

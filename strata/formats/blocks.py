@@ -27,7 +27,7 @@ class BlockFormat:
     ggml_type
         The number in GGUF files and in include/expert_formats.cuh.
     values, nbytes
-        Of a block.
+        Values and bytes of a block.
     scales
         Scales of 32 values, 1 or 2.
     split

@@ -82,7 +82,7 @@ def table_digest(name: str) -> str:
     Parameters
     ----------
     name
-        Of the format.
+        The name of the format.
 
     Raises
     ------

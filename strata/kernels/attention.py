@@ -71,7 +71,7 @@ class Inputs(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of the output: queries, heads and 256."""
+        """The shape of the output: queries, heads and 256."""
         return self.queries, self.kv_heads * self.group, HEAD_DIM
 
     def buffers(self) -> list[Buffer]:

@@ -38,7 +38,7 @@ class Combined(NamedTuple):
     lost
         How many outputs are not finite.
     witnesses
-        Of the one launch.
+        The witness of the one launch.
     guards_ok
         Whether no byte beside any buffer changed.
     """

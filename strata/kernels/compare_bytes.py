@@ -47,7 +47,7 @@ class Comparison(NamedTuple):
     difference
         The lowest byte that differs, None when the ranges are equal.
     witness
-        Of the launch.
+        The witness of the launch.
     guards_ok
         Whether no byte beside any buffer changed.
     """

@@ -108,7 +108,7 @@ def launch(executor: Executor, path: Path, inputs: Inputs, out: Buffer, workspac
     out
         float32 [queries, heads, 256], written in full.
     workspace
-        Of the same inputs.
+        The workspace of the same inputs.
 
     Returns
     -------

@@ -268,7 +268,7 @@ class Prepared:
     cuts
         First expert of each launch, and the one after its last.
     multiprocessors
-        Of the card, None on lanes.
+        Multiprocessors of the card, None on lanes.
     x
         float32 [tokens, n].
     ids

@@ -70,11 +70,11 @@ class Layout:
     Parameters
     ----------
     gate_up_row, down_row
-        Of a row of gate or up, and of a row of down.
+        Bytes of a row of gate or up, and of a row of down.
     up, down
         Where the rows of up and of down begin.
     nbytes
-        Of the blob.
+        Bytes of the blob.
     """
 
     gate_up_row: int
@@ -162,7 +162,7 @@ class PlacedExperts:
     Parameters
     ----------
     experts
-        As they are on the host.
+        The experts as they are on the host.
     blobs
         The memory of each.
     table

@@ -118,7 +118,7 @@ def workspace(executor: Executor, shape: Sequence[int], dtype: Any, name: str) -
     executor
         Where it is made.
     shape, dtype
-        Of its array.
+        The shape and the dtype of its array.
     name
         What messages call it.
     """

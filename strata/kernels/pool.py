@@ -25,7 +25,7 @@ class Format(NamedTuple):
     row
         Elements of an array row.
     dtype
-        Of the elements.
+        The dtype of the elements.
     scales
         binary16 scales beside the row.
     """

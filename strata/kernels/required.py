@@ -13,7 +13,7 @@ class Required:
     Parameters
     ----------
     recipe
-        Of the cases.
+        The recipe of the cases.
     keys
         Words of a case's text that are looked at.
     sizes

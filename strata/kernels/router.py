@@ -49,7 +49,7 @@ class Routing(NamedTuple):
     nans, infinities
         How many logits were that.
     witnesses
-        Of the one launch.
+        The witness of the one launch.
     guards_ok
         Whether no byte beside any buffer changed.
     """

@@ -102,7 +102,7 @@ def pack(name: str, fields: Fields) -> np.ndarray:
     Parameters
     ----------
     name
-        Of the format.
+        The name of the format.
     fields
         An integer array [n, count] for every field.
 
@@ -125,7 +125,7 @@ def unpack(name: str, blocks: np.ndarray) -> dict[str, np.ndarray]:
     Parameters
     ----------
     name
-        Of the format.
+        The name of the format.
     blocks
         uint8 [n, nbytes].
 
@@ -143,9 +143,9 @@ def signed_codes(name: str, fields: Fields) -> np.ndarray:
     Parameters
     ----------
     name
-        Of the format.
+        The name of the format.
     fields
-        As of `unpack`.
+        The fields, as `unpack` gives them.
 
     Returns
     -------
@@ -171,9 +171,9 @@ def scales(name: str, fields: Fields) -> np.ndarray:
     Parameters
     ----------
     name
-        Of the format.
+        The name of the format.
     fields
-        As of `unpack`.
+        The fields, as `unpack` gives them.
 
     Returns
     -------
@@ -196,9 +196,9 @@ def offsets(name: str, fields: Fields) -> np.ndarray:
     Parameters
     ----------
     name
-        Of the format, `q5_k`.
+        The name of the format, `q5_k`.
     fields
-        As of `unpack`.
+        The fields, as `unpack` gives them.
 
     Returns
     -------
@@ -216,9 +216,9 @@ def values(name: str, fields: Fields) -> np.ndarray:
     Parameters
     ----------
     name
-        Of the format.
+        The name of the format.
     fields
-        As of `unpack`.
+        The fields, as `unpack` gives them.
 
     Returns
     -------

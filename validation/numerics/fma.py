@@ -60,7 +60,7 @@ class Fma:
     Parameters
     ----------
     shape
-        Of the results.
+        The shape of the results.
     gridded
         Whether every product and every addend is known to be a multiple of 2**-149, so that a sum below the normal
         range is exact and not looked for.

@@ -63,7 +63,7 @@ def certificate(out: np.ndarray, own: np.ndarray, enclosures: Sequence[Enclosure
     own
         float64 of that shape, its bound.
     enclosures
-        Of the sampled outputs.
+        The true values of the sampled outputs, enclosed.
 
     Returns
     -------
@@ -83,13 +83,13 @@ def certified(name: str, got: np.ndarray, bound: np.ndarray, enclosures: Sequenc
     Parameters
     ----------
     name
-        Of the check.
+        The name of the check.
     got
         float32 or float64 [queries of the reference, heads, 256].
     bound
         float64 of that shape, the largest error against the truth.
     enclosures
-        Of the sampled outputs.
+        The true values of the sampled outputs, enclosed.
 
     Returns
     -------

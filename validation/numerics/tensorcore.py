@@ -84,7 +84,7 @@ class Params:
     zero_exp
         Whether zero products `skip` E or `count` for it.
     order
-        Of the steps over k: `seq`, `rev` or `strided`.
+        The order of the steps over k: `seq`, `rev` or `strided`.
     neg_zero
         A zero sum is `plus` zero always, or by `ieee` -0 when all addends are.
 

@@ -31,7 +31,7 @@ def instruction(rule: Rule, products: int) -> float:
     Parameters
     ----------
     rule
-        Of the tensor core.
+        The rule that the tensor core follows.
     products
         Products of the instruction.
     """
@@ -50,7 +50,7 @@ def high_low(rule: Rule, products: int, total: int) -> float:
     Parameters
     ----------
     rule
-        Of the tensor core.
+        The rule that the tensor core follows.
     products
         Products of an instruction.
     total

@@ -208,6 +208,6 @@ def tiles(family: str, count: int, k: int, seed: int) -> Tiles:
     k
         Products of an instruction.
     seed
-        Of the random stream.
+        The seed of the random stream.
     """
     return FAMILIES[family](_Draw(Stream.of(seed, "tensorcore", family, k), count, k))

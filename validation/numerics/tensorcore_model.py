@@ -64,7 +64,7 @@ def float_of(value: Fraction, mode: str) -> int:
     value
         The number.
     mode
-        As of `cut`.
+        The rounding, see `cut`.
 
     Raises
     ------

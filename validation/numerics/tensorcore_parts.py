@@ -65,7 +65,7 @@ def decode(bits: Array, fraction_bits: int, exponent_bits: int, subnormals: str)
     bits
         Integers, of any shape.
     fraction_bits, exponent_bits
-        Of the format.
+        Bits of a fraction and of an exponent in the format.
     subnormals
         `raw` keeps the least exponent, `norm` normalises the significand, `flush` makes them zero.
 

@@ -36,7 +36,7 @@ class Evidence:
     output
         The root over the rows of the output.
     rows, width
-        Of the output.
+        The sizes of the output.
     file
         The output on disk, float32 little endian [rows, width].
     witnesses, images
@@ -144,7 +144,7 @@ class Keeper:
         case
             The case.
         inputs
-            Of its operation.
+            What the operation computes on.
         out
             Its output.
         witnesses, images

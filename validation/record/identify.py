@@ -74,7 +74,7 @@ def identification(executor: Executor, rule: str) -> dict[str, Any]:
     executor
         What is asked.
     rule
-        Of lanes, see `tier_of`.
+        The rule of lanes, see `tier_of`.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def answers(executor: Executor, k: int, tier: int) -> np.ndarray:
     k
         Products of the instruction, 8 or 16.
     tier
-        As of `kernel`.
+        75 or 80, see `kernel`.
 
     Returns
     -------

@@ -70,9 +70,9 @@ def record(
     plan
         What was to run.
     results
-        As `runner.run_case` gives them.
+        The results of the cases, as `runner.run_case` gives them.
     evidence
-        Beside each result.
+        The evidence beside each result.
     provenance
         What ran it, see `provenance.provenance`.
     identification
@@ -122,9 +122,9 @@ def answers(root: str, evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
     Parameters
     ----------
     root
-        Of all cases, which chooses.
+        The root over all cases, which chooses the rows.
     evidence
-        Of each case.
+        The evidence of each case.
 
     Raises
     ------

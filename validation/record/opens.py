@@ -42,7 +42,7 @@ def opens(name: str, subject: Subject, policy: Policy = POLICY) -> list[Opens]:
     Parameters
     ----------
     name
-        Of the record.
+        The name of the record.
     subject
         The record.
     policy

@@ -34,7 +34,7 @@ def refuse_other_cases(options: argparse.Namespace) -> None:
     Parameters
     ----------
     options
-        As they were typed.
+        The options as they were typed.
 
     Raises
     ------
@@ -95,9 +95,9 @@ class Recording:
     directory
         Where the record is written.
     profile, seed
-        Of the plan.
+        The profile and the seed of the plan.
     paths
-        Those of the plan.
+        The paths of the plan.
     jobs
         What is to run.
     executor_pool
@@ -132,7 +132,7 @@ class Recording:
         Parameters
         ----------
         results
-            Of the cases, in the order of the plan.
+            The results of the cases, in the order of the plan.
         passed
             Whether the run did.
         predicted

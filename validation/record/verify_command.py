@@ -44,7 +44,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     Parameters
     ----------
     options
-        As they were typed.
+        The options as they were typed.
     console
         Where the outcome goes.
 

@@ -148,7 +148,7 @@ def on(executor: str, rule: str) -> str:
     executor
         Its name, or "".
     rule
-        Of lanes, or "".
+        The rule of lanes, or "".
     """
     words = [*(["--executor", executor] if executor else []), *(["--rule", rule] if rule else [])]
     return shlex.join([*_PROGRAM, *words])
@@ -192,7 +192,7 @@ def of_check_case(case: str, told: str) -> str:
     case
         The case's text.
     told
-        As of `of_case`.
+        The command in which a file tells it, see `of_case`.
 
     Returns
     -------

@@ -52,7 +52,7 @@ def count_of(value: Mapping[str, Any], key: str, name: str) -> int:
     key
         Where in it.
     name
-        Of the file, for the message.
+        The name of the file, for the message.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def object_of(value: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
     key
         Where in it.
     name
-        Of the file, for the message.
+        The name of the file, for the message.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def list_of(value: Mapping[str, Any], key: str, name: str) -> list[Any]:
     key
         Where in it.
     name
-        Of the file, for the message.
+        The name of the file, for the message.
 
     Raises
     ------

@@ -30,7 +30,7 @@ def of_check(value: Mapping[str, Any], name: str) -> Source:
     value
         The run.
     name
-        Of the file.
+        The name of the file.
 
     Raises
     ------

@@ -45,7 +45,7 @@ def of_run(value: Mapping[str, Any], name: str) -> Source:
     value
         The run.
     name
-        Of the file.
+        The name of the file.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def of_schema(
     value
         The run.
     name
-        Of the file.
+        The name of the file.
     schema
         That it must be of.
     case_of

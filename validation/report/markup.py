@@ -50,7 +50,7 @@ def tag(name: str, *children: Node, **attributes: Node) -> Markup:
     Parameters
     ----------
     name
-        Of the element.
+        The name of the element.
     *children
         What is in it.
     **attributes
@@ -90,7 +90,7 @@ def table(headings: list[Node], rows: list[list[Node]], caption: str, numbers: t
     Parameters
     ----------
     headings
-        Of the columns.
+        The headings of the columns.
     rows
         The cells of each row.
     caption

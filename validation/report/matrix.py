@@ -37,7 +37,7 @@ class Cell:
     state
         `open`, `locked`, `surrogate`, `simulated` or `n/a`.
     reason, way
-        Of the gate, one line each.
+        What the gate says of it, one line each.
     """
 
     state: str

@@ -14,7 +14,7 @@ class Fault:
     Parameters
     ----------
     name, kind
-        Of the fault.
+        The fault's name, and the kind of edit that it is.
     line
         Where in the source it is.
     old, new

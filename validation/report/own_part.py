@@ -35,7 +35,7 @@ def own(source: Source, place: str) -> Markup:
     Parameters
     ----------
     source
-        Of a run of check.
+        The source of a run of check.
     place
         The id of the part.
     """

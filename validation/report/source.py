@@ -20,7 +20,7 @@ class Timing:
     Parameters
     ----------
     median
-        Of the repetitions.
+        The median of the repetitions.
     least, most
         Both ends of them.
     """
@@ -110,7 +110,7 @@ class Source:
     kind
         `run` or `record`.
     name
-        Of the file.
+        The name of the file.
     device
         Where it ran, in words.
     executor
@@ -134,7 +134,7 @@ class Source:
     digests
         SHA-256 of the kernels' sources, by name.
     profile
-        Of its plan.
+        The profile of its plan.
     command
         That made it.
     when
@@ -148,7 +148,7 @@ class Source:
     twin
         The name of a run in this report that a record was made of.
     own
-        Of a run of check, None for the kernels of this repository.
+        What a run of check tells besides; None for the kernels of this repository.
     """
 
     kind: str

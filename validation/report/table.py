@@ -85,7 +85,7 @@ def grouped(results: Sequence[dict[str, Any]], key: str) -> dict[str, list[dict[
     Parameters
     ----------
     results
-        Of cases.
+        The results of cases.
     key
         A key that all have.
     """
@@ -121,7 +121,7 @@ def print_report(console: Console, results: list[dict[str, Any]], planned: int) 
     console
         Where they go.
     results
-        Of cases.
+        The results of cases.
     planned
         How many were to run.
     """
@@ -141,7 +141,7 @@ def print_counts(console: Console, results: Sequence[Mapping[str, Any]], planned
     console
         Where they go.
     results
-        Of cases.
+        The results of cases.
     planned
         How many were to run.
     where

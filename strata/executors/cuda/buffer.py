@@ -32,7 +32,7 @@ class CudaBuffer:
     card
         The card.
     shape, dtype
-        Of the array.
+        The shape and the dtype of the array.
     name
         What messages call it.
 

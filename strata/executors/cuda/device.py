@@ -103,7 +103,7 @@ class CudaExecutor:
         Parameters
         ----------
         shape, dtype
-            Of the array.
+            The shape and the dtype of the array.
         poison
             The pattern, 32 bits.
         name

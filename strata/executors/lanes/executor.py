@@ -39,7 +39,7 @@ class HostBuffer:
     Parameters
     ----------
     shape, dtype
-        Of the array that it holds.
+        The shape and the dtype of the array that it holds.
     name
         What messages call it.
     written
@@ -60,7 +60,7 @@ class HostBuffer:
 
     @property
     def address(self) -> int:
-        """Of the first byte, a multiple of the alignment that `Buffer` promises."""
+        """The address of the first byte, a multiple of the alignment that `Buffer` promises."""
         return int(self._raw.ctypes.data) + self._first
 
     def host(self) -> np.ndarray:

@@ -62,7 +62,7 @@ class Region:
     Parameters
     ----------
     address
-        Of the first byte.
+        The address of the first byte.
     nbytes
         How many bytes.
     name

@@ -138,7 +138,7 @@ class Arena:
         Parameters
         ----------
         offset
-            Of the first byte in the range.
+            The place of the first byte in the range.
         nbytes
             How many.
 

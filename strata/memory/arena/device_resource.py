@@ -59,7 +59,7 @@ class DeviceResource:
 
     @property
     def address(self) -> int:
-        """Of its first byte, always the same."""
+        """The address of its first byte, always the same."""
         return self._arena.base
 
     @property

@@ -20,7 +20,7 @@ def map_piece(driver: Driver, va: int, size: int, handle: int) -> None:
     va, size
         The range, reserved and not mapped.
     handle
-        Of so many bytes.
+        A handle of so many bytes.
 
     Raises
     ------

@@ -20,7 +20,7 @@ def segment_bytes(mib: int, granularity: int) -> int:
     mib
         MiB that were asked for.
     granularity
-        Of the card, in bytes.
+        The granularity of the card, in bytes.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def cut(total: int, piece: int, granularity: int) -> list[int]:
     piece
         Bytes of a piece, a multiple of the granularity.
     granularity
-        Of the card, in bytes.
+        The granularity of the card, in bytes.
 
     Raises
     ------

@@ -22,7 +22,7 @@ class Piece(NamedTuple):
     Parameters
     ----------
     handle
-        Of a driver.
+        A handle of a driver.
     size
         Its bytes.
     """

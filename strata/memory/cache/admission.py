@@ -17,7 +17,7 @@ class Admission:
     Parameters
     ----------
     geometry
-        Of the experts.
+        The sizes of the experts.
     slots
         The slots.
     per_layer

@@ -416,7 +416,7 @@ class SlotView:
     row, slot
         The expert, and where it is.
     view
-        Of the slot's memory.
+        A view of the slot's memory.
     """
 
     def __init__(self, cache: ExpertCache, row: int, slot: int, view: View) -> None:
@@ -426,8 +426,8 @@ class SlotView:
 
     @property
     def address(self) -> int:
-        """Of the first byte. Raises StaleView when the slot was given to another expert, or unmapped, after this view
-        was made."""
+        """The address of the first byte. Raises StaleView when the slot was given to another expert, or unmapped, after
+        this view was made."""
         if self._cache.residency.slot(self.row) != self.slot or self._cache.stamps[self.slot] != self._stamp:
             raise StaleView(f"slot {self.slot} was taken from row {self.row} after this view of it was made")
         return self._view.address

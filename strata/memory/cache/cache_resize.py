@@ -78,7 +78,7 @@ class Resizing:
             With nothing changed, or, when an unmap was refused, with the pieces above it given and every row whose slot
             stayed mapped back in it.
         Fatal
-            As LEND does.
+            When a step failed and it is unknown what holds.
         """
         cache, arena = self.cache, self.cache.arena
         with cache.guard():
@@ -187,7 +187,7 @@ class TwoSizes:
         Parameters
         ----------
         book
-            Of the prompt loan, which forgets what goes.
+            The book of the prompt loan, which forgets what goes.
 
         Raises
         ------

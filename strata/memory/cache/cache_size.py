@@ -34,7 +34,7 @@ class CacheSize:
     Parameters
     ----------
     slots
-        Of the cache.
+        Slots of the cache.
     reserve_mib
         The reserve that was used, MiB.
     adapted

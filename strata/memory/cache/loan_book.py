@@ -15,7 +15,7 @@ class LoanBook:
     Parameters
     ----------
     name
-        Of the loan, for messages.
+        The name of the loan, for messages.
     exclusive
         Whether nobody else may make such a row resident either, so that it cannot be in two slots after its return.
         Without that a row may be made resident elsewhere, be taken from there too, and stand here with several slots.

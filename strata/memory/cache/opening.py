@@ -47,7 +47,7 @@ def open_cache(
     DriverError, StrataError
         When the card refuses or sizes do not fit, with nothing left on the card.
     Fatal
-        As the cache.
+        When what the card or the table holds is unknown.
     """
     return _filled(_zeroed(driver, source, slots, piece, per_layer), profile)
 

@@ -24,7 +24,7 @@ def pattern(row: int, nbytes: int) -> np.ndarray:
     Parameters
     ----------
     row
-        Of the expert.
+        The row of the expert.
     nbytes
         How many bytes it has.
 
@@ -64,7 +64,7 @@ def patterned(
     Parameters
     ----------
     geometry
-        Of the experts.
+        The sizes of the experts.
     data
         Memory to write into, uint8 [at least the sum of all blobs], page-locked say; None for new memory.
     absent

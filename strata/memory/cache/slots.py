@@ -87,7 +87,7 @@ def uniform_slots(geometry: ExpertGeometry, count: int) -> Slots:
     Parameters
     ----------
     geometry
-        Of the experts.
+        The sizes of the experts.
     count
         How many slots.
 
@@ -110,7 +110,7 @@ def sized_slots(geometry: ExpertGeometry, profile: Sequence[int], cap: int) -> S
     Parameters
     ----------
     geometry
-        Of the experts.
+        The sizes of the experts.
     profile
         Rows, hottest first.
     cap

@@ -16,7 +16,7 @@ class ExpertSource(Protocol):
     Attributes
     ----------
     geometry
-        Of the experts.
+        The sizes of the experts.
     """
 
     geometry: ExpertGeometry
@@ -40,7 +40,7 @@ class HostArena:
     Parameters
     ----------
     geometry
-        Of the experts.
+        The sizes of the experts.
     data
         uint8 [at least the sum of all blobs], page-locked or not.
     pinned

@@ -50,7 +50,7 @@ class WrongBytes(Fatal):
     slot
         The slot.
     offset
-        In the slot, of the first wrong byte.
+        The place of the first wrong byte in the slot.
     expected, got
         That byte on the host and on the card.
     lies
@@ -203,11 +203,11 @@ def identify_slot(source: ExpertSource, row: int, held: np.ndarray, offset: int)
     source
         Every expert's bytes.
     row
-        Of the expert that the slot should hold.
+        The row of the expert that the slot should hold.
     held
         uint8, what the slot holds.
     offset
-        Of its first wrong byte.
+        The place of its first wrong byte.
 
     Returns
     -------

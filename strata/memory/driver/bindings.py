@@ -55,9 +55,9 @@ class Bindings:
         Parameters
         ----------
         name
-            Of the method, for messages.
+            The name of the method, for messages.
         function
-            Of `cuda`.
+            A function of `cuda`.
         *args
             What the function takes.
 
@@ -84,9 +84,9 @@ class Bindings:
         Parameters
         ----------
         name
-            Of the method, for messages.
+            The name of the method, for messages.
         function
-            Of `cuda`.
+            A function of `cuda`.
         *args
             What the function takes.
 

@@ -126,9 +126,9 @@ class Compared:
     compared
         Bytes that were compared, counted where the comparison ran.
     index
-        Of the first range that differs, None when all are equal.
+        The index of the first range that differs, None when all are equal.
     offset
-        Of the lowest byte of that range that differs, -1 when all are equal.
+        The place in that range of the lowest byte that differs, -1 when all are equal.
     expected, got
         That byte on the host and on the device, -1 when all are equal.
     """
@@ -176,7 +176,7 @@ class View(Protocol):
     Attributes
     ----------
     nbytes
-        Of the array.
+        Bytes of the array.
     """
 
     nbytes: int
@@ -270,7 +270,7 @@ class Driver(Protocol):
         size
             Bytes of the handle.
         handle
-            From `create`.
+            A handle from `create`.
         """
         ...
 
@@ -312,7 +312,7 @@ class Driver(Protocol):
         host
             uint8 of one dimension, contiguous.
         stream
-            From `stream`, or None.
+            A stream of this driver, or None.
         """
         ...
 
@@ -326,7 +326,7 @@ class Driver(Protocol):
         ranges
             (address, bytes) of each.
         stream
-            From `stream`.
+            A stream of this driver.
         """
         ...
 

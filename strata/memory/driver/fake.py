@@ -192,7 +192,7 @@ class FakeDriver:
         writes
             Ranges that it writes.
         stream
-            From `stream`.
+            A stream of this driver.
         """
 
         def run() -> None:
@@ -241,7 +241,7 @@ class FakeDriver:
         Parameters
         ----------
         stream
-            From `stream`.
+            A stream of this driver.
         works
             How many pieces.
         """

@@ -25,7 +25,7 @@ class FakeCalls:
     plan
         What goes wrong.
     memory
-        Of the process that calls.
+        The memory of the process that calls.
     """
 
     def __init__(self, plan: FaultPlan, memory: FakeMemory) -> None:
@@ -39,7 +39,7 @@ class FakeCalls:
         Parameters
         ----------
         name
-            Of the driver's method.
+            The name of the driver's method.
         args
             Its numbers, a host array by its size.
         effect

@@ -52,7 +52,7 @@ class FakeMemory:
         Parameters
         ----------
         name
-            Of the driver's method.
+            The name of the driver's method.
         what
             The rule, and what broke it.
         subject
@@ -70,7 +70,7 @@ class FakeMemory:
         Parameters
         ----------
         name
-            Of the driver's method.
+            The name of the driver's method.
         what
             What was done.
         """
@@ -172,7 +172,7 @@ class FakeMemory:
         va, n
             The first address, and how many bytes.
         name
-            Of the driver's method, for messages.
+            The name of the driver's method, for messages.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class FakeMemory:
         Parameters
         ----------
         name
-            Of the driver's method, for messages.
+            The name of the driver's method, for messages.
         va, n
             The first address, and how many bytes.
 

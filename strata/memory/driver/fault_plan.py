@@ -22,7 +22,7 @@ class Call(NamedTuple):
     number
         Counted from 1.
     name
-        Of the driver's method.
+        The name of the driver's method.
     args
         Its numbers, a host array by its size.
     error
@@ -78,7 +78,7 @@ class Corrupt:
     Parameters
     ----------
     offset
-        Of the byte in what is copied.
+        The place of the byte in what is copied.
     flip
         What the byte is xor-ed with.
     """
@@ -142,7 +142,7 @@ class FaultPlan:
         Parameters
         ----------
         number
-            Of the call.
+            The number of the call.
         what
             What happens.
         """
@@ -154,7 +154,7 @@ class FaultPlan:
         Parameters
         ----------
         name
-            Of the driver's method.
+            The name of the driver's method.
         occurrence
             Counted from the making of the plan.
         what
@@ -184,7 +184,7 @@ class FaultPlan:
         Parameters
         ----------
         name
-            Of the driver's method.
+            The name of the driver's method.
         what
             What happens.
         times

@@ -26,7 +26,7 @@ class Place(Protocol):
     name
         For messages.
     address
-        Of its first byte.
+        The address of its first byte.
     present
         Whether its own bytes are there.
     """

@@ -32,7 +32,7 @@ class Mapping:
     va, size
         The first address, and how many.
     handle
-        Of the memory.
+        The handle of the memory.
     generation
         A number that is different for every mapping ever made.
     access
@@ -70,7 +70,7 @@ class Mappings:
         va, size
             The first address, and how many.
         handle
-            Of the memory.
+            The handle of the memory.
         """
         self.forget(va, size)
         made = Mapping(va, size, handle, next(self._generations))
@@ -143,7 +143,7 @@ class MappedView:
     Parameters
     ----------
     mappings
-        Of the driver.
+        The mappings of the driver.
     va, n
         The first address, and how many bytes.
     make

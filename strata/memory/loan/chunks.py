@@ -26,7 +26,7 @@ def request_chunk(chunk: int, tokens: int) -> int:
     chunk
         The planned one, a multiple of the grid.
     tokens
-        Of the request.
+        Tokens of the request.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def cut(tokens: int, chunk: int, stream_all: int = STREAM_ALL) -> list[int]:
     Parameters
     ----------
     tokens
-        Of the request.
+        Tokens of the request.
     chunk
         The largest chunk, a multiple of the grid.
     stream_all

@@ -20,7 +20,7 @@ class Head:
     arena
         With every piece mapped, for exactly these bytes.
     content
-        uint8, page-locked, what it must hold.
+        uint8, page-locked: what it must hold.
     """
 
     name = "H"
@@ -37,7 +37,7 @@ class Head:
 
     @property
     def address(self) -> int:
-        """Of its first byte, always the same."""
+        """The address of its first byte, always the same."""
         return self.arena.base
 
     @property

@@ -21,7 +21,7 @@ class PromptPath:
     Parameters
     ----------
     driver
-        Of the card.
+        The driver of the card.
     shape
         What the workspace consists of.
     most_chunk

@@ -199,7 +199,7 @@ def info(name: str, asked: bool, rejections: list[Reason]) -> str:
     Parameters
     ----------
     name
-        Of the field.
+        The name of the field.
     asked
         Whether somebody asked for it.
     rejections

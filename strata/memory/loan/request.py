@@ -44,9 +44,9 @@ class RequestState:
     Parameters
     ----------
     sampling
-        Of the sampler.
+        The parameters of the sampler.
     seed, draws
-        Of the generator, and how many numbers were drawn from it.
+        The seed of the generator, and how many numbers were drawn from it.
     penalty_history
         Tokens that penalties see; its length is part of the state.
     head_sampling
@@ -56,7 +56,7 @@ class RequestState:
     control_vector
         Whether it is added.
     tokens
-        Of the conversation so far.
+        Tokens of the conversation so far.
     """
 
     sampling: Sampling = field(default_factory=Sampling)
@@ -90,7 +90,7 @@ def fresh_tokens(prompt: int, resume: int) -> int:
     prompt
         Tokens of the prompt.
     resume
-        Of them in the KV cache already.
+        Tokens of them that are in the KV cache already.
     """
     return max(0, prompt - 1 - resume)
 
@@ -102,9 +102,9 @@ class Prompt:
     Parameters
     ----------
     tokens
-        Of the whole prompt.
+        Tokens of the whole prompt.
     resume
-        Of them in the KV cache already.
+        Tokens of them that are in the KV cache already.
     images
         Whether it has image rows.
     state

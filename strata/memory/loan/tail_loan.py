@@ -22,7 +22,7 @@ class Region(NamedTuple):
     Parameters
     ----------
     address
-        Of its first byte.
+        The address of its first byte.
     nbytes
         How many bytes it has.
     first
@@ -45,7 +45,7 @@ class TailLoan:
     cache
         The cache.
     name
-        Of the loan, for messages.
+        The name of the loan, for messages.
     """
 
     def __init__(self, cache: ExpertCache, name: str = "prompt") -> None:

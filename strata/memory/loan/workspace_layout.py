@@ -72,7 +72,7 @@ class Block:
     name
         What it holds.
     address
-        Of its first byte, 0 in a count.
+        The address of its first byte, 0 in a count.
     nbytes
         Bytes without padding.
     """

@@ -29,7 +29,7 @@ def row_bytes(name: str, values: int) -> int:
     Parameters
     ----------
     name
-        Of the block format.
+        The name of the block format.
     values
         How many weights.
 
@@ -52,7 +52,7 @@ class ModelShape:
     layers, experts
         Layers, and experts of each, all routed.
     hidden, width
-        Of the trunk, and of one expert.
+        The width of the trunk, and of one expert.
     top_k
         Experts of a token.
     heads, kv_heads, head_dim
@@ -159,7 +159,7 @@ class ModelShape:
         Parameters
         ----------
         mode
-            Of the KV pool.
+            The mode of the KV pool.
         context
             Cells.
 
@@ -176,7 +176,7 @@ class ModelShape:
         Parameters
         ----------
         mode
-            Of the KV pool.
+            The mode of the KV pool.
         context
             Cells.
 

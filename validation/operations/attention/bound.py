@@ -68,9 +68,9 @@ def reference_bound(inputs: Inputs, reference: Reference) -> np.ndarray:
     Parameters
     ----------
     inputs
-        Of the case.
+        The inputs of the case.
     reference
-        On some of its queries.
+        FP64 results on some of the case's queries.
 
     Returns
     -------
@@ -93,9 +93,9 @@ def kernel_bound(path: Path, inputs: Inputs, reference: Reference, own: np.ndarr
     path
         The path.
     inputs
-        Of the case.
+        The inputs of the case.
     reference
-        On some of its queries.
+        FP64 results on some of the case's queries.
     own
         float64 of the shape of `reference.out`: `reference_bound` of the same inputs.
     executor
@@ -137,9 +137,9 @@ def bound(path: Path, inputs: Inputs, reference: Reference, executor: Executor) 
     path
         The path.
     inputs
-        Of the case.
+        The inputs of the case.
     reference
-        On some of its queries.
+        FP64 results on some of the case's queries.
     executor
         What ran the path, whose tensor core's rule counts.
 
@@ -186,9 +186,9 @@ def limits(
     path
         The path.
     inputs
-        Of the case.
+        The inputs of the case.
     reference
-        On some of its queries.
+        FP64 results on some of the case's queries.
     executor
         What ran the path, whose tensor core's rule counts.
     memo

@@ -139,7 +139,7 @@ def hidden(gate: Bounded, up: Bounded) -> Bounded:
     Parameters
     ----------
     gate, up
-        Of one shape.
+        Values and how far they may be off, of one shape.
     """
     own = swiglu(gate.value, up.value)
     with np.errstate(over="ignore", under="ignore"):
@@ -192,7 +192,7 @@ def codes(h: Bounded) -> Allowed:
     Parameters
     ----------
     h
-        Of [rows, k], k a multiple of 32.
+        The values of h [rows, k] and how far they may be off; k is a multiple of 32.
     """
     shape = (len(h.value), -1, BLOCK)
     value, bound = h.value.reshape(shape), h.bound.reshape(shape)

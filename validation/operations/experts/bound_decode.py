@@ -64,7 +64,7 @@ def codes(h: Bounded) -> Allowed:
     Parameters
     ----------
     h
-        Of [rows, k], k a multiple of 32.
+        The values of h [rows, k] and how far they may be off; k is a multiple of 32.
     """
     allowed = experts.codes(h)
     return replace(allowed, scale_low=_half(allowed.scale_low), scale_high=_half(allowed.scale_high))

@@ -33,11 +33,11 @@ def standard_plan(paths: Sequence[Path], profile: str, seed: int, edition: int =
     Parameters
     ----------
     paths
-        Of the record.
+        The paths of the record.
     profile, seed
-        Of its plan.
+        The profile and the seed of its plan.
     edition
-        Of the plans.
+        The edition of the plans.
 
     Raises
     ------

@@ -69,7 +69,7 @@ def rounding(path: Path, cells: int, rule: Rule) -> Rounding:
     cells
         Ids of the query.
     rule
-        Of the tensor core.
+        The rule that the tensor core follows.
     """
     tier = tiers.find(path.tier)
     products, chunk = tier.fp16.k, cells_per_chunk(path.mode, tier.number)

@@ -47,7 +47,7 @@ def score_error(of: Terms, products: int, rule: Rule) -> np.ndarray:
     products
         Products of one instruction of the tier.
     rule
-        Of the tensor core.
+        The rule that the tensor core follows.
 
     Returns
     -------

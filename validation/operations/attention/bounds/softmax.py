@@ -43,20 +43,20 @@ class Rounding:
     Parameters
     ----------
     score
-        Of a score, of `products`.
+        The error of a score, relative to `products`.
     query
-        Of max(|q|, 2**-101) times `keys`.
+        The error of q, relative to max(|q|, 2**-101) times `keys`.
     exponent
-        Of the gap to the largest score.
+        The error of an exponent, relative to the gap to the largest score.
     weight
-        Of every weight.
+        The error of every weight.
     numerator, denominator
-        Of their terms.
+        The errors of their terms.
     floor
-        Of each cell's share of the numerator, of `largest_v`.
+        The error of each cell's share of the numerator, relative to `largest_v`.
     rescale
-        Of what a sum is multiplied by once in every chunk of cells, the same for all cells before, so that two cells
-        differ by as many of them as chunks lie between.
+        The error of what a sum is multiplied by once in every chunk of cells, the same for all cells before, so that
+        two cells differ by as many of them as chunks lie between.
     """
 
     score: float
