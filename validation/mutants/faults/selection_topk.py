@@ -13,8 +13,8 @@ def _mutant(name: str, old: str, new: str, why: str, *recipes: str, also: tuple[
     return Mutant(f"topk-{name}", SOURCE, old, new, why, "block_topk/fp32/simt", recipes, also)
 
 
-_READ = "key_of(load(row + 32 * turn))"
-_NAN = "if (magnitude > 0x7f800000u) return 0;"
+_READ = "return has(turn) ? float_to_bits(load(row + 32 * turn)) : 0;"
+_NAN = "if (magnitude > 0x7f800000u) return kNaN;"
 _BEHIND = "const bool behind = equal_before >= need;   // every chosen block at the threshold lies before this one"
 _COUNT = "const i32 count = key == threshold && equal_before + 1 == need ? kBlock - cut_away : kBlock;"
 _BEFORE = "equal = lanes_sum(lane < warp ? parts.ld(2 * lane + 1) : 0);"
@@ -42,7 +42,8 @@ _ORDER = (
     _mutant(
         "epsilon-of-index",
         _READ,
-        "key_of(__fsub_rn(load(row + 32 * turn), 1e-6f * static_cast<float>(first + 32 * turn)))",
+        "const float less = 1e-6f * static_cast<float>(first + 32 * turn);\n"
+        "    return has(turn) ? float_to_bits(__fsub_rn(load(row + 32 * turn), less)) : 0;",
         "Ties are broken by taking a small number times the index from a score.",
         "topk_bell",
     ),
@@ -62,7 +63,7 @@ _ORDER = (
     _mutant(
         "infinity-as-nan",
         _NAN,
-        "if (magnitude >= 0x7f800000u) return 0;",
+        "if (magnitude >= 0x7f800000u) return kNaN;",
         "Infinities are chosen last.",
         "topk_infinities",
     ),
@@ -158,8 +159,8 @@ _CELLS = (
 _PASSES = (
     _mutant(
         "pass-without-its-digits",
-        "if (has && key >> shift >> 8 == threshold)",
-        "if (has)",
+        "if (key >> shift >> 8 == threshold) count_one",
+        "count_one",
         "Each pass counts all blocks, not those that agree with the passes before.",
         "topk_bell",
     ),
@@ -175,12 +176,12 @@ _PASSES = (
                 "  // Of the blocks at the threshold the first `need`",
                 "  threshold <<= 8;\n  // Of the blocks at the threshold the first `need`",
             ),
-            Edit(SOURCE, "equal += has && key == threshold;", "equal += has && (key & ~255u) == threshold;"),
-            Edit(SOURCE, "above += has && key > threshold;", "above += has && (key & ~255u) > threshold;"),
+            Edit(SOURCE, "equal += key == threshold;", "equal += (key & ~255u) == threshold;"),
+            Edit(SOURCE, "above += key > threshold;", "above += (key & ~255u) > threshold;"),
             Edit(
                 SOURCE,
-                "keys.each([&](u32 key, bool has, i32 block) {",
-                "keys.each([&](u32 key, bool has, i32 block) {\n    key &= ~255u;",
+                "keys.each([&](u32 key, i32 block) {",
+                "keys.each([&](u32 key, i32 block) {\n    key &= ~255u;",
             ),
         ),
     ),

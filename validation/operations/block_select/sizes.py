@@ -55,7 +55,7 @@ def _of(case: SelectCase) -> Measured:
 
 
 SIZES = Sizes(
-    ("block_select", "block_select_warp"),
+    ("block_select", "block_select_warp", "block_split"),
     ("selection", "block_select", "block_select_warp"),
     _TABLE,
     _FIXED,

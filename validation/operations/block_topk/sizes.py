@@ -30,7 +30,7 @@ _FIXED = {
     TILE: ("topk_kernels.py:SHARED_BYTES",),
     BLOCK: ("block_topk.cu:kWarps",),
     AHEAD: ("block_topk.cu:kAhead",),
-    BITS: ("block_topk.cu:kBins", "block_topk.cu:kPasses"),
+    BITS: ("block_topk.cu:kBins", "block_topk.cu:kPasses", "block_topk.cu:kNoBlock", "block_topk.cu:kNaN"),
 }
 
 
