@@ -1,0 +1,47 @@
+"""What is measured closely of a case too large for all of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strata.kernels.selection import HEADS
+from validation.core.random_streams import Stream
+from validation.operations.attention.sampling import referenced
+from validation.operations.block_select.inputs import Inputs
+
+#: Products of a head and a key of which the model tells every bit, and FP64 their error.
+MODELLED, MEASURED = 1 << 17, 1 << 21
+#: Rows of a case at least; those that lanes run once more.
+_FEWEST, _FEW = 4, 2
+
+
+def whole(inputs: Inputs) -> bool:
+    """Whether the model tells every bit of a case."""
+    return len(inputs.q) * HEADS * inputs.blocks <= MODELLED
+
+
+def rows(inputs: Inputs, stream: Stream) -> np.ndarray:
+    """int64, ascending: queries that are measured, as many as there is time for, the first and the last among them."""
+    found = referenced(inputs.steps[:, 1], stream)
+    most = max(MEASURED // (HEADS * max(inputs.blocks, 1)), _FEWEST)
+    if len(found) <= most:
+        return found
+    return _spread(found, most)
+
+
+def few(rows: np.ndarray) -> np.ndarray:
+    """int64, ascending: some of the rows, where lanes run them once more than they have to."""
+    return _spread(rows, min(_FEW, len(rows)))
+
+
+def _spread(rows: np.ndarray, count: int) -> np.ndarray:
+    return np.asarray(rows[np.unique(np.arange(count) * (len(rows) - 1) // max(count - 1, 1))])
+
+
+def blocks(inputs: Inputs, count: int, stream: Stream) -> np.ndarray:
+    """int64, ascending: blocks of which the model tells every bit for `count` rows."""
+    most = max(MODELLED // (HEADS * max(count, 1)), 2)
+    if inputs.blocks <= most:
+        return np.arange(inputs.blocks)
+    ends = [0, inputs.blocks - 1]
+    return np.unique(np.concatenate([ends, stream.child("blocks").below(inputs.blocks, most - len(ends))]))
