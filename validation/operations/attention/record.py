@@ -50,6 +50,8 @@ class Attention:
     """Bits depend on the tensor core's rule; lanes under it predict them."""
 
     on_lanes = True
+    dtype = np.dtype(np.float32)
+    axis = "dim"
 
     def parse(self, text: str) -> Case:
         return Case.parse(text)
