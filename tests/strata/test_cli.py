@@ -104,7 +104,6 @@ def test_doctor_reports_switches(
         "switches STRATA_PROMPT_ATTN_Q4='off': expected 0 or 1; counts as absent",
         "switches STRATA_PROMPT_ATTN_Q4TC='1': no such switch, it has no effect; "
         "the nearest known name is STRATA_PROMPT_ATTN_Q4_TC",
-        "switches STRATA_SELECT_SIMT=1 has no effect yet: block_select does not exist in this version",
         "switches STRATA_PREFILL_HEAD_LOAN=1 has no effect without STRATA_PREFILL_ELASTIC_LOAN=1",
     ]
 
