@@ -1,0 +1,189 @@
+// The cells that a query attends to: those of the blocks of the highest scores, in ascending order.
+//
+// One thread block serves one query. The definition, and why the counts are of blocks, stand in topk_kernels.py; this file says
+// where the data lies. A warp has blocks side by side, `turns` times 32 of them, so what it chooses is one run of the
+// output, and where the run begins follows from the counts of the warps before it.
+//
+// -D: THREADS, EACH (scores that a thread holds in registers; 0: none, they are read again in every pass),
+// SHARED_BYTES (what the launch gives, checked below).
+
+#include "include/block_score.cuh"
+#include "include/shared_count.cuh"
+
+constexpr int kWarps = THREADS / 32, kBins = 256, kPasses = 4;
+constexpr int kBlock = 4;     // cells of a block
+constexpr int kAhead = 4;     // scores that are on their way at a time where none are held
+
+// Byte offsets of the arrays in shared memory.
+struct Layout {
+  static constexpr int histogram = 0;   // of each pass
+  static constexpr int chosen = histogram + kPasses * kBins * 4;   // of each pass: the bin, and blocks still to find
+  static constexpr int parts = chosen + kPasses * 2 * 4;   // of each warp: blocks above the threshold, and at it
+  static constexpr int end = parts + kWarps * 2 * 4;
+};
+static_assert(Layout::end == SHARED_BYTES, "topk_kernels.py and this file disagree on shared memory");
+static_assert(kWarps == 32, "a lane adds the counts of one warp");
+static_assert(kBins == 8 * 32 && kBins <= THREADS, "a lane looks through eight bins");
+
+// A score as an integer of the same order: -0 as +0, and a NaN as 0, below every number.
+DEVICE u32 key_of(float score) {
+  u32 bits = float_to_bits(score);
+  const u32 magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0;
+  if (magnitude == 0) bits = 0;
+  return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+// The keys of a thread: of every 32nd block of a query from its first on.
+struct Keys {
+  const float* row;   // from the thread's first block
+  i32 first, left;    // the thread's first block, and how many blocks the query has from it on
+  int turns;          // the same for all threads
+#if EACH > 0
+  u32 held[EACH];
+#endif
+
+  MEMBER bool has(int turn) const { return 32 * turn < left; }
+  MEMBER u32 read(int turn) const { return has(turn) ? key_of(load(row + 32 * turn)) : 0; }
+
+  MEMBER void bring() {
+#if EACH > 0
+#pragma unroll
+    for (int turn = 0; turn < EACH; ++turn) held[turn] = turn < turns ? read(turn) : 0;
+#endif
+  }
+
+  // use(key, whether there is such a block, its index), turn by turn: all lanes of a warp together.
+  template <class Use>
+  MEMBER void each(const Use& use) const {
+#if EACH > 0
+#pragma unroll
+    for (int turn = 0; turn < EACH; ++turn)
+      if (turn < turns) use(held[turn], has(turn), first + 32 * turn);
+#else
+    for (int begin = 0; begin < turns; begin += kAhead) {
+      u32 key[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) key[i] = read(begin + i);
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i)
+        if (begin + i < turns) use(key[i], has(begin + i), first + 32 * (begin + i));
+    }
+#endif
+  }
+};
+
+// The highest bin with which the blocks counted from the top are `need` or more, and how many of that bin are needed.
+// One warp, all lanes.
+DEVICE void find_bin(Shared<u32> histogram, Shared<u32> chosen, u32 need, int lane) {
+  const int highest = kBins - 1 - 8 * lane;   // of the lane's bins
+  u32 count[8], through = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) through += count[i] = histogram.ld(highest - i);
+  const u32 own = through;
+#pragma unroll
+  for (int by = 1; by < 32; by *= 2) {
+    const u32 other = __shfl_up_sync(0xffffffffu, through, by);
+    through += lane >= by ? other : 0;
+  }
+  u32 before = through - own;
+  if (before >= need || through < need) return;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (before < need && before + count[i] >= need) {
+      chosen.st(0, static_cast<u32>(highest - i));
+      chosen.st(1, need - before);
+    }
+    before += count[i];
+  }
+}
+
+// The sum of v over the lanes of a warp.
+DEVICE u32 lanes_sum(u32 v) {
+#pragma unroll
+  for (int by = 16; by > 0; by /= 2) v += __shfl_xor_sync(0xffffffffu, v, by);
+  return v;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    block_topk(const float* __restrict__ scores, const i32* __restrict__ steps, i32* __restrict__ all_ids, i32 capacity,
+               i32 cap) {
+  const Shared<u32> histograms = shared_array<u32>(Layout::histogram, kPasses * kBins);
+  const Shared<u32> chosen = shared_array<u32>(Layout::chosen, kPasses * 2);
+  const Shared<u32> parts = shared_array<u32>(Layout::parts, kWarps * 2);
+
+  const int thread = static_cast<int>(threadIdx.x), lane = thread & 31, warp = thread >> 5;
+  const i64 query = blockIdx.x;
+  i32* ids = all_ids + query * cap;
+  const i32 cells = load(steps + query * Step::words + Step::cells), blocks = load(steps + query * Step::words + Step::blocks);
+  const i32 width = load(steps + query * Step::words + Step::width);
+  if (cells <= width) {
+    for (i32 i = thread; i < cells; i += THREADS) store(ids + i, i);
+    return;
+  }
+
+  // The incomplete block comes first, and has the last place because its cells have the highest indices.
+  const i32 tail = cells - blocks * kBlock, of_tail = tail < width ? tail : width, rest = width - of_tail;
+  if (thread < of_tail) store(ids + rest + thread, blocks * kBlock + thread);
+  if (rest == 0) return;
+
+  Keys keys;
+  keys.turns = (blocks + THREADS - 1) / THREADS;
+  keys.first = warp * 32 * keys.turns + lane;
+  keys.left = blocks - keys.first;
+  keys.row = scores + query * capacity + keys.first;
+  keys.bring();
+  for (int i = thread; i < kPasses * kBins; i += THREADS) histograms.st(i, 0);
+  __syncthreads();
+
+  u32 need = static_cast<u32>(rest + kBlock - 1) / kBlock;   // blocks at the threshold, of those that reach it
+  u32 threshold = 0;                                         // its bits that are known
+#pragma unroll 1
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const int shift = 24 - 8 * pass;
+    const Shared<u32> histogram = histograms.part(pass * kBins, kBins), found = chosen.part(2 * pass, 2);
+    keys.each([&](u32 key, bool has, i32) {
+      if (has && key >> shift >> 8 == threshold) count_one(histogram, static_cast<int>(key >> shift & 255u));
+    });
+    __syncthreads();
+    if (warp == 0) find_bin(histogram, found, need, lane);
+    __syncthreads();
+    threshold = threshold << 8 | found.ld(0);
+    need = found.ld(1);
+  }
+
+  // Of the blocks at the threshold the first `need` are chosen, and the last of these may be cut.
+  const i32 cut_away = (kBlock - rest % kBlock) % kBlock;
+  u32 above = 0, equal = 0;
+  keys.each([&](u32 key, bool has, i32) {
+    above += has && key > threshold;
+    equal += has && key == threshold;
+  });
+  above = lanes_sum(above);
+  equal = lanes_sum(equal);
+  if (lane == 0) {
+    parts.st(2 * warp, above);
+    parts.st(2 * warp + 1, equal);
+  }
+  __syncthreads();
+  above = lanes_sum(lane < warp ? parts.ld(2 * lane) : 0);   // of the warps before
+  equal = lanes_sum(lane < warp ? parts.ld(2 * lane + 1) : 0);
+
+  const u32 lower_lanes = (1u << lane) - 1;
+  keys.each([&](u32 key, bool has, i32 block) {
+    const u32 are_above = __ballot_sync(0xffffffffu, has && key > threshold);
+    const u32 are_equal = __ballot_sync(0xffffffffu, has && key == threshold);
+    const u32 above_before = above + static_cast<u32>(__popc(are_above & lower_lanes));
+    const u32 equal_before = equal + static_cast<u32>(__popc(are_equal & lower_lanes));
+    const bool behind = equal_before >= need;   // every chosen block at the threshold lies before this one
+    if (has && (key > threshold || (key == threshold && !behind))) {
+      const i32 at = kBlock * static_cast<i32>(above_before + (behind ? need : equal_before)) - (behind ? cut_away : 0);
+      const i32 count = key == threshold && equal_before + 1 == need ? kBlock - cut_away : kBlock;
+#pragma unroll
+      for (i32 i = 0; i < kBlock; ++i)
+        if (i < count) store(ids + at + i, block * kBlock + i);
+    }
+    above += static_cast<u32>(__popc(are_above));
+    equal += static_cast<u32>(__popc(are_equal));
+  });
+}
