@@ -1,0 +1,56 @@
+"""How many cells each query of a case has, and what follows from that."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strata.kernels.block_select import TILES
+from strata.kernels.selection import BLOCK
+from validation.core.random_streams import Stream
+from validation.operations.block_select.case import LENGTHS, SelectCase
+
+#: Recipes whose queries are of any length where the case does not say.
+_RAGGED = ("lengths", "sizes")
+#: Cells around the edges of blocks.
+FEW = (0, 1, 2, 3, 4, 5)
+#: Blocks and queries of a tile of the scorers.
+TILE_QUERIES, TILE_BLOCKS = TILES["simt"]
+
+
+def cells(case: SelectCase) -> np.ndarray:
+    """int64 [queries]: the cells of each query, at most the context."""
+    kind = case.recipe.partition("_")[2]
+    said = dict(case.options).get("lengths", "ragged" if kind in _RAGGED else LENGTHS[0])
+    if said == "equal":
+        return np.full(case.queries, case.context, np.int64)
+    if said == "causal":
+        return np.maximum(np.arange(case.queries) + case.context - case.queries + 1, 0).astype(np.int64)
+    return _ragged(case, case.stream("lengths"))
+
+
+def edges(case: SelectCase) -> np.ndarray:
+    """int64, ascending: the lengths at which something changes, those of the case's sizes."""
+    tiles = TILE_BLOCKS * BLOCK * np.array([1, 2])
+    around = np.concatenate([FEW, tiles, [case.top, case.top + BLOCK - 1, case.context]])
+    found = (around[:, None] + np.arange(-BLOCK, BLOCK + 1)).reshape(-1)
+    return np.unique(found[(found >= 0) & (found <= case.context)])
+
+
+def _ragged(case: SelectCase, stream: Stream) -> np.ndarray:
+    """Half of the lengths anything, half an edge; the last query of each tile is short, and one inside it the longest."""
+    known, shape = edges(case), (case.queries,)
+    any_length = stream.child("any").below(case.context + 1, shape)
+    edge = known[stream.child("edge").below(len(known), shape)]
+    out = np.where(stream.child("which").below(2, shape) == 0, any_length, edge).astype(np.int64)
+    out[TILE_QUERIES // 2 :: TILE_QUERIES] = case.context
+    ends = np.append(np.arange(TILE_QUERIES - 1, case.queries, TILE_QUERIES), case.queries - 1)
+    if case.queries > 1:
+        short = stream.child("short").below(len(FEW), len(ends))
+        out[ends] = np.minimum(np.array(FEW)[short], case.context)
+        out[0] = case.context
+    return out
+
+
+def steps(n_kv: np.ndarray, widths: np.ndarray) -> np.ndarray:
+    """int32 [queries, 4]: position, cells, complete blocks, and width."""
+    return np.stack([n_kv - 1, n_kv, n_kv // BLOCK, widths], axis=1).astype(np.int32)

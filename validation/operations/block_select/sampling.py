@@ -1,0 +1,38 @@
+"""What is measured closely of a case too large for all of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strata.kernels.selection import HEADS
+from validation.core.random_streams import Stream
+from validation.operations.attention.sampling import referenced
+from validation.operations.block_select.inputs import Inputs
+
+#: Products of a head and a key of which the model tells every bit, and FP64 their error.
+MODELLED, MEASURED = 1 << 17, 1 << 23
+#: Rows of a case at least.
+_FEWEST = 4
+
+
+def whole(inputs: Inputs) -> bool:
+    """Whether the model tells every bit of a case."""
+    return len(inputs.q) * HEADS * inputs.blocks <= MODELLED
+
+
+def rows(inputs: Inputs, stream: Stream) -> np.ndarray:
+    """int64, ascending: queries that are measured, among them the first and the last of so many as there is time for."""
+    found = referenced(inputs.steps[:, 1], stream)
+    most = max(MEASURED // (HEADS * max(inputs.blocks, 1)), _FEWEST)
+    if len(found) <= most:
+        return found
+    return np.unique(found[np.arange(most) * (len(found) - 1) // (most - 1)])
+
+
+def blocks(inputs: Inputs, count: int, stream: Stream) -> np.ndarray:
+    """int64, ascending: blocks of which the model tells every bit for `count` rows."""
+    most = max(MODELLED // (HEADS * max(count, 1)), 2)
+    if inputs.blocks <= most:
+        return np.arange(inputs.blocks)
+    ends = [0, inputs.blocks - 1]
+    return np.unique(np.concatenate([ends, stream.child("blocks").below(inputs.blocks, most - len(ends))]))
