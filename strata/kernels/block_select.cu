@@ -146,4 +146,272 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   }
 }
 
+#else
+
+// Tensor cores: first every row of q and of keys is split into hi and lo halves. A thread block then keeps the rows of
+// QUERIES queries in shared memory and walks over tiles of BLOCKS blocks, whose keys pass through it 32 dims at a time.
+// A warp makes 8 queries, as two matrix tiles of 16 rows, by kTiles times 8 blocks. Rows g and g + 8 of matrix tile m are
+// heads 2m and 2m + 1 of query g, so one thread has all heads of a query.
+
+#include "include/split_row.cuh"
+
+// A row, split: hi and lo, one after the other.
+constexpr int kParts = 2, kPartBytes = DIMS * 2, kPieceBytes = 16;
+
+// rows: float [count, DIMS]; parts: u16 [count, 2, DIMS]; exponents: [count]. A warp takes a row.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    block_split(const float* __restrict__ rows, u16* __restrict__ parts, i32* __restrict__ exponents, i32 count) {
+  const int lane = static_cast<int>(threadIdx.x) & 31;
+  const i64 row = static_cast<i64>(blockIdx.x) * (THREADS / 32) + (threadIdx.x >> 5);
+  if (row >= count) return;
+  const float4 x = load<float4>(rows + row * DIMS + 4 * lane);
+  u32 largest[1] = {larger_finite(0, float_to_bits(x.x))};
+  largest[0] = larger_finite(largest[0], float_to_bits(x.y));
+  largest[0] = larger_finite(largest[0], float_to_bits(x.z));
+  largest[0] = larger_finite(largest[0], float_to_bits(x.w));
+  warp_max<32>(largest);
+  const int exponent = exponent_of(largest[0]);
+  const float up = power_of_two(14 - exponent);
+  uint2 hi, lo;
+  split_pair(__fmul_rn(x.x, up), __fmul_rn(x.y, up), hi.x, lo.x);
+  split_pair(__fmul_rn(x.z, up), __fmul_rn(x.w, up), hi.y, lo.y);
+  store<uint2>(parts + row * kParts * DIMS + 4 * lane, hi);
+  store<uint2>(parts + (row * kParts + 1) * DIMS + 4 * lane, lo);
+  if (lane == 0) store(exponents + row, exponent);
+}
+
+constexpr int kRows = QUERIES * HEADS;               // of q, in a tile
+constexpr int kSlice = 32, kSlices = DIMS / kSlice;  // dims of keys in shared memory at a time
+constexpr int kSliceBytes = kSlice * 2, kSlicePieces = kSliceBytes / kPieceBytes;
+constexpr int kStages = TIER >= 80 ? 2 : 1;          // slices in shared memory
+constexpr int kQueryWarps = QUERIES / 8, kBlockWarps = THREADS / 32 / kQueryWarps;
+constexpr int kTiles = BLOCKS / kBlockWarps / 8;     // of a warp, of 8 blocks
+constexpr int kAtOnce = THREADS / kSlicePieces;      // rows of a slice that the threads bring at a time
+
+// Byte offsets of the arrays in shared memory.
+struct Layout {
+  static constexpr int q = 0;   // [hi, lo][row][DIMS]
+  static constexpr int keys = q + kParts * kRows * kPartBytes;   // [stage][hi, lo][block][kSlice]
+  static constexpr int stage = kParts * BLOCKS * kSliceBytes;
+  static constexpr int exponents = keys + kStages * stage;   // of keys, of two tiles
+  static constexpr int end = exponents + 2 * BLOCKS * 4;
+};
+static_assert(Layout::end == SHARED_BYTES, "block_select.py and this file disagree on shared memory");
+static_assert(kTiles % 2 == 0 && BLOCKS % kAtOnce == 0 && BLOCKS <= THREADS, "two tiles are read at once");
+
+// Where a piece of 16 bytes lies. Rows that are read together have their pieces exchanged, so that they fill all banks:
+// eight queries' rows of one head, and eight blocks.
+DEVICE int q_place(int part, int row, int piece) {
+  return (part * kRows + row) * kPartBytes + (piece ^ (row / HEADS & 7)) * kPieceBytes;
+}
+DEVICE int key_place(int part, int block, int piece) {
+  return (part * BLOCKS + block) * kSliceBytes + (piece ^ (block >> 1 & 3)) * kPieceBytes;
+}
+
+// A thread's share of a slice of keys, and of their exponents, on its way to shared memory: by cp.async, or through
+// registers, where it waits until `land`. Blocks from `blocks` on become zeros.
+struct Incoming {
+  static constexpr int turns = BLOCKS / kAtOnce;
+#if TIER < 80
+  uint4 held[kParts][turns];
+  i32 held_exponent;
+#endif
+
+  MEMBER void start(Shared<u8> to, Shared<i32> to_exponents, const u16* keys, const i32* exponents, i64 first_block,
+                    i64 blocks, int slice, int thread) {
+    const int piece = thread % kSlicePieces;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part)
+#pragma unroll
+      for (int turn = 0; turn < turns; ++turn) {
+        const int block = turn * kAtOnce + thread / kSlicePieces;
+        const bool has = first_block + block < blocks;
+        const u16* from = keys + ((first_block + block) * kParts + part) * DIMS + slice * kSlice + piece * 8;
+#if TIER >= 80
+        cp_async<16>(to, key_place(part, block, piece), from, has);
+#else
+        held[part][turn] = has ? load<uint4>(from) : uint4{0, 0, 0, 0};
+#endif
+      }
+    if (slice == 0 && thread < BLOCKS) {
+      const bool has = first_block + thread < blocks;
+#if TIER >= 80
+      cp_async<4>(to_exponents, thread, exponents + first_block + thread, has);
+#else
+      held_exponent = has ? load(exponents + first_block + thread) : 0;
+#endif
+    }
+  }
+
+  MEMBER void land(Shared<u8> to, Shared<i32> to_exponents, int slice, int thread) const {
+#if TIER < 80
+#pragma unroll
+    for (int part = 0; part < kParts; ++part)
+#pragma unroll
+      for (int turn = 0; turn < turns; ++turn)
+        to.st<uint4>(key_place(part, turn * kAtOnce + thread / kSlicePieces, thread % kSlicePieces), held[part][turn]);
+    if (slice == 0 && thread < BLOCKS) to_exponents.st(thread, held_exponent);
+#endif
+  }
+};
+
+// d += a.b over 16 k: one m16n8k16, or two m16n8k8, low k first.
+DEVICE void mma_step(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+#if TIER >= 80
+  mma_m16n8k16(d, a, b);
+#else
+  mma_m16n8k8(d, a, b);
+  mma_m16n8k8(d, a + 2, b + 1);
+#endif
+}
+
+// s 2^e in two steps, each by a normal number: only the last one can leave the range.
+DEVICE float scaled(float s, int e) {
+  const int half = e >> 1;
+  return __fmul_rn(__fmul_rn(s, power_of_two(half)), power_of_two(e - half));
+}
+
+// Exponents less 14 of at most this size let powers be multiplied as they come, in any order: sums of a dot are multiples
+// of 2^-48 and below 2^36, so that no product is subnormal or infinite, and multiplying by a power of two is exact.
+constexpr int kUsual = 30;
+DEVICE bool usual_exponent(int e) { return static_cast<u32>(e - 14 + kUsual) <= 2 * kUsual; }
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    block_scores_tensor(const u16* __restrict__ q, const i32* __restrict__ q_exponents, const u16* __restrict__ keys,
+                        const i32* __restrict__ key_exponents, const i32* __restrict__ steps, float* __restrict__ scores,
+                        i32 queries, i32 capacity) {
+  const Shared<u8> q_tile = shared_array<u8>(Layout::q, kParts * kRows * kPartBytes);
+  const Shared<u8> key_slices = shared_array<u8>(Layout::keys, kStages * Layout::stage);
+  const Shared<i32> exponents = shared_array<i32>(Layout::exponents, 2 * BLOCKS);
+
+  const int thread = static_cast<int>(threadIdx.x), lane = thread & 31, warp = thread >> 5, g = lane >> 2, t = lane & 3;
+  const i64 first_query = static_cast<i64>(blockIdx.y) * QUERIES;
+  const i32 longest = longest_of(steps, first_query, queries, lane);
+  const i32 all_tiles = (longest + BLOCKS - 1) / BLOCKS, step = static_cast<i32>(gridDim.x);
+  const i32 tiles = (all_tiles - static_cast<i32>(blockIdx.x) + step - 1) / step;   // this block takes every step-th
+  if (tiles <= 0) return;
+
+  for (int row = warp; row < kRows; row += THREADS / 32) {
+    const bool has = first_query * HEADS + row < static_cast<i64>(queries) * HEADS;
+    const u16* from = q + (first_query * HEADS + row) * kParts * DIMS + lane * 8;
+    const int to = q_place(lane >> 4, row, lane & 15);
+#if TIER >= 80
+    cp_async<16>(q_tile, to, from, has);
+#else
+    q_tile.st<uint4>(to, has ? load<uint4>(from) : uint4{0, 0, 0, 0});
+#endif
+  }
+
+  // The thread's query, and its heads' exponents.
+  const int own_query = warp / kBlockWarps * 8, own_block = warp % kBlockWarps * (kTiles * 8);   // the warp's first
+  const i64 query = first_query + own_query + g;
+  const i32 blocks = query < queries ? load(steps + query * Step::words + Step::blocks) : 0;
+  i32 e_q[HEADS];
+  bool usual_q = true;
+#pragma unroll
+  for (int head = 0; head < HEADS; ++head) {
+    e_q[head] = query < queries ? load(q_exponents + query * HEADS + head) : 0;
+    usual_q &= usual_exponent(e_q[head]);
+  }
+
+  Incoming next;
+  const auto first_block = [&](i32 tile) { return (static_cast<i64>(blockIdx.x) + static_cast<i64>(tile) * step) * BLOCKS; };
+  const auto keys_at = [&](int slice) { return key_slices.part(slice % kStages * Layout::stage, Layout::stage); };
+  const auto exponents_at = [&](i32 tile) { return exponents.part((tile & 1) * BLOCKS, BLOCKS); };
+  const auto start = [&](i32 tile, int slice) {
+    if (tile < tiles) next.start(keys_at(slice), exponents_at(tile), keys, key_exponents, first_block(tile), longest, slice, thread);
+#if TIER >= 80
+    cp_async_commit();
+#endif
+  };
+
+  start(0, 0);
+#pragma unroll 1
+  for (i32 tile = 0; tile < tiles; ++tile) {
+    float cross[2][kTiles][4], high[2][kTiles][4];   // lo.hi + hi.lo, and hi.hi
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) cross[m][j][i] = high[m][j][i] = 0.0f;
+
+#pragma unroll 1
+    for (int slice = 0; slice < kSlices; ++slice) {
+#if TIER >= 80
+      cp_async_wait<0>();
+#else
+      next.land(keys_at(slice), exponents_at(tile), slice, thread);
+#endif
+      __syncthreads();
+      start(slice + 1 < kSlices ? tile : tile + 1, (slice + 1) % kSlices);
+
+      const Shared<u8> key_slice = keys_at(slice);
+#pragma unroll
+      for (int k = 0; k < kSlice / 16; ++k) {
+        u32 a[kParts][2][4];   // matrices: heads 2m and 2m + 1 of the low 8 dims, then of the high 8
+        const int row = (own_query + (lane & 7)) * HEADS + (lane >> 3 & 1), piece = slice * kSlicePieces + 2 * k + (lane >> 4);
+#pragma unroll
+        for (int part = 0; part < kParts; ++part)
+#pragma unroll
+          for (int m = 0; m < 2; ++m) ldmatrix_x4<false>(a[part][m], q_tile, q_place(part, row + 2 * m, piece));
+#pragma unroll
+        for (int j = 0; j < kTiles; j += 2) {
+          u32 r[kParts][4], b[kParts][2][2];   // matrices: low and high 8 dims of 8 blocks, then of the next 8
+#pragma unroll
+          for (int part = 0; part < kParts; ++part) {
+            const int block = own_block + 8 * j + (lane >> 4) * 8 + (lane & 7);
+            ldmatrix_x4<false>(r[part], key_slice, key_place(part, block, 2 * k + (lane >> 3 & 1)));
+#pragma unroll
+            for (int i = 0; i < 4; ++i) b[part][i / 2][i % 2] = r[part][i];
+          }
+#pragma unroll
+          for (int i = 0; i < 4; ++i) mma_step(cross[i / 2][j + i % 2], a[1][i / 2], b[0][i % 2]);
+#pragma unroll
+          for (int i = 0; i < 4; ++i) mma_step(high[i / 2][j + i % 2], a[0][i / 2], b[0][i % 2]);
+#pragma unroll
+          for (int i = 0; i < 4; ++i) mma_step(cross[i / 2][j + i % 2], a[0][i / 2], b[1][i % 2]);
+        }
+      }
+      mma_join();
+      if (TIER < 80) __syncthreads();   // the one stage is free
+    }
+
+    const Shared<i32> e_keys = exponents_at(tile);
+    const bool even = capacity % 2 == 0;
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+      const int column = own_block + 8 * j + 2 * t;
+      const i64 block = first_block(tile) + column;
+      float score[2];
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const i32 e_key = e_keys.ld(column + c);
+        score[c] = 0.0f;
+        if (usual_q && usual_exponent(e_key)) {   // the same bits with fewer operations
+#pragma unroll
+          for (int head = 0; head < HEADS; ++head) {
+            const int m = head / 2, i = head % 2 * 2 + c;
+            score[c] = add_head(score[c], __fmul_rn(__fadd_rn(high[m][j][i], cross[m][j][i]), power_of_two(e_q[head] - 14)));
+          }
+          score[c] = __fmul_rn(score[c], power_of_two(e_key - 14));
+        } else {
+#pragma unroll
+          for (int head = 0; head < HEADS; ++head) {
+            const int m = head / 2, i = head % 2 * 2 + c;
+            score[c] = add_head(score[c], scaled(__fadd_rn(high[m][j][i], cross[m][j][i]), e_q[head] + e_key - 28));
+          }
+        }
+      }
+      float* at = scores + query * capacity + block;
+      if (even && block + 1 < blocks) {
+        store<float2>(at, float2{score[0], score[1]});
+      } else {
+        if (block < blocks) store(at, score[0]);
+        if (block + 1 < blocks) store(at + 1, score[1]);
+      }
+    }
+  }
+}
+
 #endif

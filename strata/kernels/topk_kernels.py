@@ -6,8 +6,8 @@ So a block may be cut: then only its first cells are chosen. A query with no mor
 
 Scores are compared as key(s): +0 and -0 are equal, a NaN lies below every number, an infinity is a number like any
 other. Complete blocks weigh four cells each, so with r cells to choose among them ceil(r/4) blocks are needed, and only
-the last of these is cut. The key of the last needed block, the threshold, is found by a radix select, eight bits a pass;
-the blocks above it are chosen, and of those at it the first in order of index.
+the last of these is cut. The key of the last needed block, the threshold, is found by a radix select, eight bits a
+pass; the blocks above it are chosen, and of those at it the first in order of index.
 
 Two kernels give the same ids. `short` holds a query's scores in registers, up to `SHORT_BLOCKS` of them; `long` reads
 them again in each of six passes. Which of them runs follows from the reach of a launch, never from the capacity.
