@@ -28,6 +28,7 @@ from validation.core.watched import Watched
 from validation.operations import registry
 from validation.operations.attention import pools
 from validation.operations.attention.kernels import ATTENTION
+from validation.operations.block_select.case import SelectCase
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.kernels import OPERATIONS
@@ -95,6 +96,16 @@ def _rows(executor: Executor, path: Path) -> None:
     operation.run(executor, path, operation.inputs(trial))
 
 
+def _selection(executor: Executor, path: Path) -> None:
+    """Block selection, scored or from given scores."""
+    operation = registry.of(path)
+    assert isinstance(operation, RowOperation)
+    recipe = {"block_select": "select_bell", "block_topk": "topk_bell"}[operation.data]
+    trial = Trial(operation, SelectCase(recipe, 5, 21, 2, top=8), path, executor, Settings(), Memo())
+    operation.run(executor, path, operation.inputs(trial))
+    _timed(operation.prepare(), executor, path, operation.inputs(trial))
+
+
 _CASE = Case("signed_decades", 5, 41, 1, 4, n_head_kv=2, group=4)
 #: What runs the host code of each operation.
 HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
@@ -106,6 +117,9 @@ HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
     "expert_decode": _experts,
     "router": _rows,
     "combine": _rows,
+    "block_select": _selection,
+    "block_select_warp": _selection,
+    "block_topk": _selection,
 }
 _OLDER = ("codes of h", "codes of x", "gate and up", "h", "h lost", "output lost", "rows", "x lost")
 _PACKED = ("k pool", "lost", "out", "v pool")
@@ -125,6 +139,9 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     "expert_decode": (*_OLDER, "scales of h", "scales of x"),
     "router": ("counts", "ids", "weights"),
     "combine": ("lost", "out"),
+    "block_select": ("ids", "scores"),
+    "block_select_warp": ("ids", "scores"),
+    "block_topk": ("ids",),
 }
 #: Modes of experts with every kind of codebook: host code knows no other difference between them.
 _EXPERT_MODES = ("iq3_xxs/iq4_nl", "iq2_s/q2_0")

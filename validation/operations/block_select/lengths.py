@@ -54,3 +54,8 @@ def _ragged(case: SelectCase, stream: Stream) -> np.ndarray:
 def steps(n_kv: np.ndarray, widths: np.ndarray) -> np.ndarray:
     """int32 [queries, 4]: position, cells, complete blocks, and width."""
     return np.stack([n_kv - 1, n_kv, n_kv // BLOCK, widths], axis=1).astype(np.int32)
+
+
+def behind(length: int, written: np.ndarray) -> np.ndarray:
+    """bool [rows, length]: the places behind the first `written` of each row."""
+    return np.asarray(np.arange(length)[None, :] >= written[:, None])

@@ -17,6 +17,7 @@ from strata.kernels.paths import PATHS, Path
 from validation.core import row_checks
 from validation.core.entry import Planned
 from validation.core.far_checks import Part
+from validation.core.handed import handed
 from validation.core.operation import Trial
 from validation.core.outcome import Expected, Outcome, Reference, Run
 from validation.core.recipe import NamedRecipe
@@ -153,13 +154,16 @@ class BlockSelect(RowOperation):
         return None if trial.executor.name != "lanes" or sampling.whole(trial.inputs) else trial.rows
 
     def again(self, trial: Trial) -> list[Check]:
-        """The same rows with a reach of all that there is room for, by the other top-k kernel where both can run."""
+        """The same rows with a reach of all that there is room for, by the top-k kernel that takes any reach.
+
+        A case that reaches further than the short one can was the long one's already.
+        """
         assert trial.again is not None
         some = self.repeated_rows(trial)
         rows = np.arange(self.length(trial)) if some is None else some
         given = trial.inputs.rows(rows)
-        reach, topk = len(given.keys), scorers_other(max(given.blocks, 1), len(given.keys))
-        outcome = handed_run(self, trial, given, reach, topk)
+        reach, topk = len(given.keys), "long"
+        outcome = handed(self._run)(trial.executor, trial.path, given, reach, topk)
         run = Run(trial.executor, trial.path, given, outcome, (reach, topk))
         due = {name: out[rows] for name, out in trial.outcome.outputs.items()}
         checks = self.compared(trial, "reach", outcome.outputs, due, (rows,))
@@ -198,7 +202,7 @@ class BlockSelect(RowOperation):
             return None
         whole = np.zeros((len(given.q), len(given.keys)), np.float32)
         whole[:, : given.blocks] = scores
-        whole[written.behind(whole.shape[1], given.steps[:, 2])] = 0
+        whole[lengths.behind(whole.shape[1], given.steps[:, 2])] = 0
         return Expected({"ids": choose(whole, given.steps, given.cap), "scores": whole}, {"strayed": 0})
 
     def reference(self, trial: Trial) -> Reference | None:
@@ -209,7 +213,7 @@ class BlockSelect(RowOperation):
             return None
         rule = bound.rule_of(trial.executor)
         limits = bound.limits(trial.path, q, keys, rule)
-        there = ~written.behind(given.blocks, given.steps[rows, 2])
+        there = ~lengths.behind(given.blocks, given.steps[rows, 2])
         sound = there & np.isfinite(limits.both)
         if not sound.any():
             return None
@@ -248,7 +252,7 @@ class BlockSelect(RowOperation):
         due = model.scores(trial.path, given.q[rows], given.keys[some], rule)
         if due is None:
             return []
-        due[written.behind(given.blocks, given.steps[rows, 2])[:, some]] = 0
+        due[lengths.behind(given.blocks, given.steps[rows, 2])[:, some]] = 0
         got = trial.outcome.outputs["scores"][np.ix_(rows, some)]
         axes = self.outputs["scores"].axes
         return [identical("sampled bits", self.comparable(got), self.comparable(due), labels=(rows, some), axes=axes)]

@@ -9,14 +9,10 @@ from validation.core.outcome import Outcome, Output
 from validation.core.verdict import Check, holds
 from validation.numerics.fma import plain
 from validation.operations.block_select.choice import NOTHING, choose
+from validation.operations.block_select.lengths import behind
 
 IDS = Output(("query", "place"), np.int32)
 SCORES = Output(("query", "block"))
-
-
-def behind(length: int, written: np.ndarray) -> np.ndarray:
-    """bool [rows, length]: the places behind the first `written` of each row."""
-    return np.asarray(np.arange(length)[None, :] >= written[:, None])
 
 
 def ids_of(result: Result, steps: np.ndarray) -> np.ndarray:

@@ -1,0 +1,2 @@
+"""Far."""
+def parts(*a): return []

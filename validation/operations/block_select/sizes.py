@@ -1,0 +1,2 @@
+"""Sizes."""
+SIZES = None
