@@ -56,13 +56,13 @@ class Launch:
 @dataclass(frozen=True)
 class Checks:
     """What a case is asked. needed: names of checks; together: groups that are there whole or not at all; bounded:
-    those that pass as WITHIN_BOUND and have a slack, others pass as EXACT; bits: the check whose success on `whole`
-    elements, all that there are, makes a case EXACT."""
+    those that pass as WITHIN_BOUND and have a slack, others pass as EXACT; bits: the checks of which one's success on
+    `whole` elements, all that there are, makes a case EXACT."""
 
     needed: frozenset[str]
     together: tuple[tuple[str, ...], ...]
     bounded: frozenset[str]
-    bits: str
+    bits: tuple[str, ...]
     whole: int
 
 

@@ -105,7 +105,7 @@ class Attention:
         together = (TIMED, PREDICTIONS) if card else (TIMED,)
         whole = self.rows(case) * HEAD_DIM
         needed = asked(path, case) | set(() if card else far.names(case.recipe))
-        return Checks(frozenset(needed), together, frozenset(BOUNDED), "prediction", whole)
+        return Checks(frozenset(needed), together, frozenset(BOUNDED), ("prediction",), whole)
 
     def claim(self, checks: Sequence[Mapping[str, Any]]) -> Claim | None:
         for check in checks:

@@ -37,12 +37,12 @@ from validation.operations.block_select import (
     near_ties,
     plan,
     random_cases,
+    record,
     reference,
     sampling,
     sizes,
     written,
 )
-from validation.operations.block_select.bound import Limits
 from validation.operations.block_select.case import SelectCase
 from validation.operations.block_select.choice import choose
 from validation.operations.block_select.inputs import Inputs
@@ -85,6 +85,8 @@ class BlockSelect(RowOperation):
 
     def __init__(self, name: str, under_test: Mapping[str, Scorer] = SCORERS) -> None:
         self.name, self.under_test = name, under_test
+        if name == "block_select":
+            self.record = record.BlockSelection()
         self._own = under_test[name]
 
     def recipes(self) -> Sequence[NamedRecipe]:
@@ -203,7 +205,7 @@ class BlockSelect(RowOperation):
         whole = np.zeros((len(given.q), len(given.keys)), np.float32)
         whole[:, : given.blocks] = scores
         whole[lengths.behind(whole.shape[1], given.steps[:, 2])] = 0
-        return Expected({"ids": choose(whole, given.steps, given.cap), "scores": whole}, {"strayed": 0})
+        return Expected({"ids": choose(whole, given.steps, given.cap), "scores": whole})
 
     def reference(self, trial: Trial) -> Reference | None:
         """Scores that there are, of those of which something is promised; all others are judged by their bits alone."""

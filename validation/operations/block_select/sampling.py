@@ -17,7 +17,12 @@ _FEWEST = 4
 
 def whole(inputs: Inputs) -> bool:
     """Whether the model tells every bit of a case."""
-    return len(inputs.q) * HEADS * inputs.blocks <= MODELLED
+    return modelled(len(inputs.q), inputs.blocks)
+
+
+def modelled(queries: int, blocks: int) -> bool:
+    """Whether the model tells every bit of a case of so many queries, the longest of so many blocks."""
+    return queries * HEADS * blocks <= MODELLED
 
 
 def rows(inputs: Inputs, stream: Stream) -> np.ndarray:

@@ -12,6 +12,7 @@ from validation.record import merkle
 from validation.record.canonical import encode
 from validation.record.rules.subject import Subject
 
+
 def root(subject: Subject) -> Iterator[str]:
     """The root is the one over all cases, verdicts and outputs included."""
     found = merkle.root([merkle.leaf(encode(case)) for case in subject.cases])

@@ -70,7 +70,8 @@ class Recomputed:
         if digest != item["inputs"]:
             yield "inputs", f"its inputs have digest {item['inputs'][:16]}, those of the case {digest[:16]}"
             return
-        rows = [Row(shown["row"], values(shown, operation.dtype), shown["proof"]) for shown in self._shown.get(index, [])]
+        dtype = operation.dtype
+        rows = [Row(shown["row"], values(shown, dtype), shown["proof"]) for shown in self._shown.get(index, [])]
         shown = Shown(self.subject, path, case, item, inputs, rows, self._memo)
         wrong = list(operation.numbers(shown))
         self.rows += len(rows)
@@ -107,7 +108,8 @@ class Recomputed:
             return
         before = self.followed
         if before is None:  # vectors of the tensor core have been asked already
-            before = matching(self.subject) if operation.on_lanes else set(readings)
+            told = operation.on_lanes and self.subject.arithmetic
+            before = matching(self.subject) if told else set(readings)
         self.followed = before & equal
         if before and not self.followed:
             yield "bits", f"it follows {' and '.join(sorted(equal))}, what came before {' and '.join(sorted(before))}"
