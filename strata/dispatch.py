@@ -57,7 +57,8 @@ def serve(operation: str, mode: str, device: Device, switches: Switches, gate: G
     """
     tried, base = _candidates(operation, mode, device)
     if device.capability is None:
-        return Served(base.name, f"{base.name}: {device.name} is no card, so no {_kinds(operation)} path is proved for it")
+        proved = f"no {_kinds(operation)} path is proved for it"
+        return Served(base.name, f"{base.name}: {device.name} is no card, so {proved}")
     unable = _unable(device, base)
     if unable:
         return Served(None, f"no path of {operation}/{mode} can run: {unable}")

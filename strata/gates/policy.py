@@ -24,8 +24,9 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """rules: by tier; a tier without one needs no record. required: by gated operation, all of them. ungated: those that
-    need no record although their tiers have a rule, because they replace nothing: they serve where nothing is proved."""
+    """rules: by tier; a tier without one needs no record. required: by gated operation, all of them. ungated: those
+    that need no record although their tiers have a rule, for they replace nothing: they serve where nothing is proved.
+    """
 
     rules: Mapping[str, Rule]
     required: Mapping[str, tuple[Required, ...]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Which rows of which cases a record must show: decided by a hash of all outputs, so nobody can choose them.
 
-A row is what its operation says: words of 32 bits, little endian. Its leaf also holds the case and its place, so a row cannot
-stand for another. `seed` is the root over all cases; changing any output changes every choice.
+A row is what its operation says: words of 32 bits, little endian. Its leaf also holds the case and its place, so a row
+cannot stand for another. `seed` is the root over all cases; changing any output changes every choice.
 """
 
 from __future__ import annotations

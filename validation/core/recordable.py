@@ -1,7 +1,7 @@
 """What an operation gives to be recordable.
 
-Its output is a list of rows of so many words each, of FP32 numbers or of integers. A case, a path and inputs are of the operation's own types,
-`Any` here; everything below is a pure function of them.
+Its output is a list of rows of so many words each, of FP32 numbers or of integers. A case, a path and inputs are of the
+operation's own types, `Any` here; everything below is a pure function of them.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ def test_a_choice_by_scores_within_their_bounds_is_lawful(data: st.DataObject) -
     step = np.array([cells - 1, cells, blocks, data.draw(st.integers(0, cells))], np.int32)
     whole = st.lists(st.integers(0, 6), min_size=blocks, max_size=blocks)
     scores, bounds = (np.array(data.draw(whole), np.float64) for _ in range(2))
-    moved = (scores + bounds * np.array(data.draw(st.lists(st.sampled_from([-1, 0, 1]), min_size=blocks, max_size=blocks)))
-             if blocks else scores)  # fmt: skip
+    sides = data.draw(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=blocks, max_size=blocks))
+    moved = scores + bounds * np.array(sides, np.float64)
     (chosen,) = choose(moved.astype(np.float32)[None, :], step[None, :], cells + 2)
     assert refusal(chosen, step, scores, bounds) == ""
     counts = np.bincount(chosen[(chosen >= 0) & (chosen < 4 * blocks)] // 4, minlength=blocks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -93,9 +94,12 @@ def test_its_rows_are_the_cells_that_were_chosen() -> None:
     step = build(case).steps
     for row, cells in enumerate(ids_of("select_plain")):
         width = int(step[row, 3])
-        assert cells.dtype == np.int32 and len(cells) == places(case)
-        assert (np.diff(cells[:width]) > 0).all() and (cells[width:] == -1).all()
-        assert cells[0] >= 0 and cells[width - 1] < step[row, 1]
+        assert cells.dtype == np.int32
+        assert len(cells) == places(case)
+        assert (np.diff(cells[:width]) > 0).all()
+        assert (cells[width:] == -1).all()
+        assert cells[0] >= 0
+        assert cells[width - 1] < step[row, 1]
 
 
 def swapped(cells: np.ndarray, width: int, n_kv: int) -> np.ndarray:
@@ -138,8 +142,7 @@ def test_ids_that_fp64_allows_and_lanes_do_not_choose_are_told_as_integers(monke
     assert outcome.rules == ["prediction"]
     line = outcome.lines()[0]
     assert "REFUSED prediction: case 0: row" in line
-    found = line.partition("; ")[2].split()
-    assert found[:3] == ["place", found[1], "has"] and found[3].rstrip(",").isdigit() and found[-1].isdigit(), line
+    assert re.search(r"; place \d+ has \d+, sm_90 gives \d+$", line), line
 
 
 def test_a_card_whose_rule_nobody_knows_has_the_bits_of_plain_paths_alone() -> None:
