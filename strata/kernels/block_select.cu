@@ -154,6 +154,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
 // heads 2m and 2m + 1 of query g, so one thread has all heads of a query.
 
 #include "include/split_row.cuh"
+#include "include/store_pair.cuh"
 
 // A row, split: hi and lo, one after the other.
 constexpr int kParts = 2, kPartBytes = DIMS * 2, kPieceBytes = 16;
@@ -307,10 +308,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const i64 query = first_query + own_query + g;
   const i32 blocks = query < queries ? load(steps + query * Step::words + Step::blocks) : 0;
   i32 e_q[HEADS];
+  float q_down[HEADS];
   bool usual_q = true;
 #pragma unroll
   for (int head = 0; head < HEADS; ++head) {
     e_q[head] = query < queries ? load(q_exponents + query * HEADS + head) : 0;
+    q_down[head] = power_of_two(e_q[head] - 14);
     usual_q &= usual_exponent(e_q[head]);
   }
 
@@ -378,7 +381,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 
     const Shared<i32> e_keys = exponents_at(tile);
-    const bool even = capacity % 2 == 0;
+    const i32 paired = capacity % 2 == 0 ? blocks : 0;   // of an odd row length every other row has no aligned pairs
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
       const int column = own_block + 8 * j + 2 * t;
@@ -392,7 +395,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
           for (int head = 0; head < HEADS; ++head) {
             const int m = head / 2, i = head % 2 * 2 + c;
-            score[c] = add_head(score[c], __fmul_rn(__fadd_rn(high[m][j][i], cross[m][j][i]), power_of_two(e_q[head] - 14)));
+            score[c] = add_head(score[c], __fmul_rn(__fadd_rn(high[m][j][i], cross[m][j][i]), q_down[head]));
           }
           score[c] = __fmul_rn(score[c], power_of_two(e_key - 14));
         } else {
@@ -404,8 +407,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
       }
       float* at = scores + query * capacity + block;
-      if (even && block + 1 < blocks) {
-        store<float2>(at, float2{score[0], score[1]});
+      if (block + 1 < paired) {
+        store_pair(at, score[0], score[1]);
       } else {
         if (block < blocks) store(at, score[0]);
         if (block + 1 < blocks) store(at + 1, score[1]);
