@@ -78,7 +78,7 @@ def run(
     Raises StrataError for bad ones.
     """
     inputs = selection.prepare(executor, q, keys, steps, cap, reach)
-    return selection.run(executor, lambda i, made: launch(executor, path, i, made, topk), inputs)
+    return selection.run(executor, lambda i, made: launch(executor, path, i, made, topk=topk), inputs)
 
 
 DESCRIPTOR = Descriptor(

@@ -123,7 +123,7 @@ HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
 }
 _OLDER = ("codes of h", "codes of x", "gate and up", "h", "h lost", "output lost", "rows", "x lost")
 _PACKED = ("k pool", "lost", "out", "v pool")
-#: Buffers of its launches that kernels may write to, of an operation or of one of its modes.
+#: Buffers of its launches that kernels may write to, of an operation, of one of its modes, or of a path.
 WRITTEN: Mapping[str, tuple[str, ...]] = {
     "prompt_attention": ("out",),
     "decode_attention": ("maxima", "out", "sums", "weights"),
@@ -139,12 +139,18 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     "expert_decode": (*_OLDER, "scales of h", "scales of x"),
     "router": ("counts", "ids", "weights"),
     "combine": ("lost", "out"),
-    "block_select": ("ids", "scores"),
+    "block_select/fp32/simt": ("ids", "scores"),
+    "block_select": ("exponents of keys", "exponents of q", "ids", "scores", "split keys", "split q"),
     "block_select_warp": ("ids", "scores"),
     "block_topk": ("ids",),
 }
 #: Modes of experts with every kind of codebook: host code knows no other difference between them.
 _EXPERT_MODES = ("iq3_xxs/iq4_nl", "iq2_s/q2_0")
+
+
+def _names(path: Path) -> tuple[str, str, str]:
+    """What `WRITTEN` may call a path, the narrowest first."""
+    return path.name, f"{path.operation}/{path.mode}", path.operation
 
 
 def _unmissed(path: Path) -> str:
@@ -166,5 +172,5 @@ def watching() -> Iterator[Control]:
     """The host code of every operation, in every mode that it tells from others: all its inputs are watched."""
     for path in PATHS.values():
         if path.operation not in taking("experts") or path.mode in _EXPERT_MODES:
-            due = WRITTEN.get(path.operation) or WRITTEN[f"{path.operation}/{path.mode}"]
+            due = next(WRITTEN[name] for name in _names(path) if name in WRITTEN)
             yield Control(f"watched/{path.name}", partial(_unmissed, path), ", ".join(sorted(due)))

@@ -2,15 +2,15 @@
 
 u = 2^-24, one rounding of FP32. A dot product d of a head and a key is computed with an error of at most E; |q|.|k| is
 called P. A rounding errs by u times the size of its result, or by 2^-150 where that is subnormal. A result is an exact
-sum that is known here and the errors made before it, so with N roundings behind one another those come to N u E <= 2^-17
-E at most; CROSS makes up for them.
+sum that is known here and the errors made before it: with N roundings one behind another those come to N u E at most,
+which is 2^-17 E. CROSS makes up for them.
 
 - **warp**: a lane's four roundings have results of at most a0, a0 + a1, a0 + a1 + a2 (a the magnitudes of its products)
   and of its sum; then the sums of 2, 4, 8, 16 and 32 lanes, whichever sizes they have:
   E = u (sum (3 a0 + 2 a1 + a2) + sum of |sums| of all levels).
 - **simt**: 128 roundings, each of a prefix of the sum. The prefixes are known every FINE dims, and one between two of
   them, S before and S after, is at most (|S before| + |S after| + magnitudes between) / 2.
-- **sm75**, **sm80**: a row x, scaled by a power of two, is hi + lo + r, and each part is known, so that what is left out,
+- **sm75**, **sm80**: a row x, scaled by a power of two, is hi + lo + r, and each part is known, so what is left out,
 
       q k - (qh kh + ql kh + qh kl) = ql kl + rq k + (qh + ql) rk,
 
@@ -24,8 +24,8 @@ A head whose exact product is below -E is +0 with either sign of an error, and o
 score errs by what of E is above zero. Adding heads is three roundings: the first sum, with +0, is exact.
 
 The reference adds DIMS products, exact in FP64, in any order: gamma_128 P, gamma_n = n 2^-53 / (1 - n 2^-53) (Higham,
-Accuracy and Stability of Numerical Algorithms, section 4.2), and heads in three roundings. What is derived from its sums
-is off by as much, which is added to E. Below 2^-1000 FP64 loses nothing that matters: a product is at least 2^-298.
+Accuracy and Stability of Numerical Algorithms, section 4.2), and heads in three roundings. What is derived from its
+sums is off by as much, which is added to E. Below 2^-1000 FP64 loses nothing that matters: a product is at least 2^-298.
 
 Where a row is not finite, or the magnitudes of a score add up to 2^127 or more, nothing is promised: the bound is
 infinite.

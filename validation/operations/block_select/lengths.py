@@ -13,8 +13,9 @@ from validation.operations.block_select.case import LENGTHS, SelectCase
 _RAGGED = ("lengths", "sizes")
 #: Cells around the edges of blocks.
 FEW = (0, 1, 2, 3, 4, 5)
-#: Blocks and queries of a tile of the scorers.
-TILE_QUERIES, TILE_BLOCKS = TILES["simt"]
+#: Queries of the smallest tile of the scorers, and blocks of each.
+TILE_QUERIES = min(queries for queries, _ in TILES.values())
+TILE_BLOCKS = tuple(sorted({blocks for _, blocks in TILES.values()}))
 
 
 def cells(case: SelectCase) -> np.ndarray:
@@ -30,25 +31,24 @@ def cells(case: SelectCase) -> np.ndarray:
 
 def edges(case: SelectCase) -> np.ndarray:
     """int64, ascending: the lengths at which something changes, those of the case's sizes."""
-    tiles = TILE_BLOCKS * BLOCK * np.array([1, 2])
+    tiles = BLOCK * np.array([*TILE_BLOCKS, 2 * TILE_BLOCKS[-1]])
     around = np.concatenate([FEW, tiles, [case.top, case.top + BLOCK - 1, case.context]])
     found = (around[:, None] + np.arange(-BLOCK, BLOCK + 1)).reshape(-1)
     return np.unique(found[(found >= 0) & (found <= case.context)])
 
 
 def _ragged(case: SelectCase, stream: Stream) -> np.ndarray:
-    """Half of the lengths anything, half an edge; the last query of each tile is short, and one inside it the longest."""
+    """Half of the lengths anything, half an edge; both ends of a tile are short, and one inside it is the longest."""
     known, shape = edges(case), (case.queries,)
     any_length = stream.child("any").below(case.context + 1, shape)
     edge = known[stream.child("edge").below(len(known), shape)]
     out = np.where(stream.child("which").below(2, shape) == 0, any_length, edge).astype(np.int64)
-    out[TILE_QUERIES // 2 :: TILE_QUERIES] = case.context
-    ends = np.append(np.arange(TILE_QUERIES - 1, case.queries, TILE_QUERIES), case.queries - 1)
-    if case.queries > 1:
-        short = stream.child("short").below(len(FEW), len(ends))
-        out[ends] = np.minimum(np.array(FEW)[short], case.context)
-        out[0] = case.context
-    return out
+    place = np.arange(case.queries) % TILE_QUERIES
+    ends = (place == 0) | (place == TILE_QUERIES - 1) | (np.arange(case.queries) == case.queries - 1)
+    few = np.minimum(np.array(FEW)[stream.child("few").below(len(FEW), shape)], case.context)
+    out = np.where(ends, few, out)
+    out[np.arange(case.queries) == case.queries // 2] = case.context
+    return np.where(place == TILE_QUERIES // 2, case.context, out)
 
 
 def steps(n_kv: np.ndarray, widths: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 from strata.executors.base import Executor, Kernel
 from strata.executors.lanes import RULES, LanesExecutor, Rule
 from strata.kernels.paths import PATHS, Path
+from strata.kernels.selection import BLOCK
 from validation.core import row_checks
 from validation.core.entry import Planned
 from validation.core.far_checks import Part
@@ -112,7 +113,7 @@ class BlockSelect(RowOperation):
             raise UnknownOperationError(path, "kernel", (self.name,))
         if case is None:
             return self._own.kernels(path)
-        return self._own.launched(path, max(1, int(lengths.cells(case).max()) // inputs.BLOCK))
+        return self._own.launched(path, max(1, int(lengths.cells(case).max()) // BLOCK), None)
 
     # ---- the data of a case, and a run ---------------------------------------------------------------------------
 
@@ -161,8 +162,7 @@ class BlockSelect(RowOperation):
         A case that reaches further than the short one can was the long one's already.
         """
         assert trial.again is not None
-        some = self.repeated_rows(trial)
-        rows = np.arange(self.length(trial)) if some is None else some
+        rows = sampling.few(trial.rows) if trial.executor.name == "lanes" else np.arange(self.length(trial))
         given = trial.inputs.rows(rows)
         reach, topk = len(given.keys), "long"
         outcome = handed(self._run)(trial.executor, trial.path, given, reach, topk)

@@ -14,26 +14,25 @@ from validation.operations.block_select.recipes import EDITION, RECIPES
 #: Cases that a record must hold for each path: (context, queries).
 (_REQUIRED,) = DESCRIPTOR.required
 _QUERIES, _BLOCKS = TILES["simt"]
+_TENSOR_QUERIES, _TENSOR_BLOCKS = TILES["sm75"]
 #: Context, queries and top of a quick case: a block more than a tile has, an incomplete one, and a cut inside a block.
-_SMALL = (BLOCK * (_BLOCKS + 1) + 1, 9, 150)
-#: Of recipes that need sizes of their own: many blocks around the cut; three tiles of queries, the last one short.
+_SMALL = (BLOCK * (_BLOCKS + 1) + 1, 5, 150)
+#: Of recipes that need sizes of their own: many blocks around the cut; tiles of queries, the last one short.
 _OWN = {
-    "select_near": (1024, 9, 500),
+    "select_near": (1024, 5, 500),
     "select_lengths": (2 * BLOCK * _BLOCKS + 18, 2 * _QUERIES + 6, 91),
 }
-#: Sizes of `select_sizes`: on both sides of what a warp's block, a tile and a tile of queries have; no cell, no block,
-#: and no cell that is chosen; the usual width, and a cell more.
+#: Sizes of `select_sizes`: no cell, and a single block; on both sides of what a warp's block and each tile have, and of
+#: the usual width, in order.
 SIZES = (
     (0, 1, TOP),
-    (3, 2, TOP),
-    (BLOCK, 2, 0),
     (BLOCK + 1, 3, 1),
-    (BLOCK * block_select_warp.WARPS, 7, 5),
-    (BLOCK * (block_select_warp.WARPS + 1), 8, 5),
-    (BLOCK * _BLOCKS, _QUERIES, 30),
-    (BLOCK * (_BLOCKS + 1), _QUERIES + 1, 31),
-    (TOP + BLOCK - 1, 1, TOP),
-    (TOP + BLOCK, 1, TOP),
+    (BLOCK * (block_select_warp.WARPS + 1), 2, 5),
+    (BLOCK * _BLOCKS, _TENSOR_QUERIES, 30),
+    (BLOCK * (_BLOCKS + 1), _TENSOR_QUERIES + 1, 31),
+    (BLOCK * _TENSOR_BLOCKS, _QUERIES, 30),
+    (BLOCK * (_TENSOR_BLOCKS + 1), _QUERIES + 1, 31),
+    (TOP + BLOCK, 2, TOP),
 )
 #: Cells that there is room for where a context is much smaller, and that context.
 CAPACITY, FILLED = 1 << 14, 2100
@@ -46,16 +45,17 @@ _AT_SIZE = ("select_bell", "select_near")
 
 def _quick(seed: int) -> Iterator[SelectCase]:
     for name, recipe in RECIPES.items():
-        if not recipe.far:
-            yield SelectCase(name, seed, *_OWN.get(name, _SMALL))
+        if name != "select_sizes":
+            yield SelectCase(name, seed, *((9, 1, 4) if recipe.far else _OWN.get(name, _SMALL)))
     for size in SIZES:
-        yield SelectCase("select_sizes", seed, *size)
+        options = (("lengths", "causal"),) if size[1] == 2 else ()
+        yield SelectCase("select_sizes", seed, *size, options=options)
     yield SelectCase("select_bell", seed, FILLED, 1, capacity=CAPACITY)
 
 
 def _standard(seed: int) -> Iterator[SelectCase]:
     for name, recipe in RECIPES.items():
-        if not recipe.far:
+        if not recipe.far and name != "select_sizes":
             yield SelectCase(name, seed + 1, *_WIDE)
     for context, queries, capacity in _LARGE:
         for name in _AT_SIZE:

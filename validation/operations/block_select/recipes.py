@@ -63,7 +63,12 @@ _ROWS = (
     ),
     _recipe(
         "sizes",
-        "Queries, blocks and chosen cells on both sides of the kernels' own sizes; on lanes addresses beyond 32 bits.",
+        "Queries, blocks and chosen cells on both sides of the kernels' own sizes.",
+    ),
+    _recipe(
+        "far",
+        "A query of a few blocks; on lanes the last query and the last block that there may be, and one thread block "
+        "for many tiles.",
         far=True,
     ),
 )

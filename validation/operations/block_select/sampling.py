@@ -11,8 +11,8 @@ from validation.operations.block_select.inputs import Inputs
 
 #: Products of a head and a key of which the model tells every bit, and FP64 their error.
 MODELLED, MEASURED = 1 << 17, 1 << 23
-#: Rows of a case at least.
-_FEWEST = 4
+#: Rows of a case at least; those that lanes run once more.
+_FEWEST, _FEW = 4, 2
 
 
 def whole(inputs: Inputs) -> bool:
@@ -26,12 +26,21 @@ def modelled(queries: int, blocks: int) -> bool:
 
 
 def rows(inputs: Inputs, stream: Stream) -> np.ndarray:
-    """int64, ascending: queries that are measured, among them the first and the last of so many as there is time for."""
+    """int64, ascending: queries that are measured, as many as there is time for, the first and the last among them."""
     found = referenced(inputs.steps[:, 1], stream)
     most = max(MEASURED // (HEADS * max(inputs.blocks, 1)), _FEWEST)
     if len(found) <= most:
         return found
-    return np.unique(found[np.arange(most) * (len(found) - 1) // (most - 1)])
+    return _spread(found, most)
+
+
+def few(rows: np.ndarray) -> np.ndarray:
+    """int64, ascending: some of the rows, where lanes run them once more than they have to."""
+    return _spread(rows, min(_FEW, len(rows)))
+
+
+def _spread(rows: np.ndarray, count: int) -> np.ndarray:
+    return np.asarray(rows[np.unique(np.arange(count) * (len(rows) - 1) // max(count - 1, 1))])
 
 
 def blocks(inputs: Inputs, count: int, stream: Stream) -> np.ndarray:

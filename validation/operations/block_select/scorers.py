@@ -24,30 +24,34 @@ class Scorer:
         On an executor, of a path: q, keys, steps, the row stride of ids, and by name `reach` and `topk`.
     kernels
         Those that a path may launch.
+    launched
+        Those that a launch of so many blocks needs, with the top-k kernel that is asked for or None.
     prepare
         What launches on prepared buffers, None where nothing can be timed.
     """
 
     run: Callable[..., Result]
     kernels: Callable[[Path], Sequence[Kernel]]
+    launched: Callable[[Path, int, str | None], Sequence[Kernel]]
     prepare: Prepare | None = None
 
-    def launched(self, path: Path, reach: int, topk: str | None = None) -> list[Kernel]:
-        """Those that a launch of so many blocks needs."""
+
+def _own(module: Any) -> Scorer:
+    """The kernels of a module."""
+
+    def launched(path: Path, reach: int, topk: str | None) -> list[Kernel]:
         chosen = topk_kernels.kernel(topk_kernels.choose(reach, topk))
-        return [*(one for one in self.kernels(path) if one.entry != chosen.entry), chosen]
+        return [*(one for one in module.kernels(path) if one.entry != chosen.entry), chosen]
 
-
-def _prepare(module: Any) -> Prepare:
     def prepare(executor: Executor, path: Path, inputs: Inputs) -> tuple[Callable[[], object], Buffer]:
         given = selection.prepare(executor, inputs.q, inputs.keys, inputs.steps, inputs.cap)
         made, work = selection.outputs(executor, given), module.workspace(executor, path, given)
         return lambda: module.launch(executor, path, given, made, work), made.ids
 
-    return prepare
+    return Scorer(module.run, module.kernels, launched, prepare)
 
 
 SCORERS: Mapping[str, Scorer] = {
-    "block_select_warp": Scorer(block_select_warp.run, block_select_warp.kernels, _prepare(block_select_warp)),
-    "block_select": Scorer(block_select.run, block_select.kernels, _prepare(block_select)),
+    "block_select_warp": _own(block_select_warp),
+    "block_select": _own(block_select),
 }

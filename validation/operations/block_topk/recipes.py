@@ -30,10 +30,9 @@ _ROWS = (
     ),
     _recipe(
         "sizes",
-        "Blocks on both sides of the kernels' own sizes, and of what the short kernel reaches; on lanes addresses "
-        "beyond 32 bits.",
-        far=True,
+        "Blocks on both sides of the kernels' own sizes, and of what the short kernel reaches.",
     ),
+    _recipe("far", "A query of a few blocks; on lanes the last queries that there may be.", far=True),
 )
 
 RECIPES: dict[str, NamedRecipe] = {recipe.name: recipe for recipe in _ROWS}
