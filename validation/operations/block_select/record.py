@@ -22,9 +22,10 @@ from validation.core.dry_run import DryRun
 from validation.core.recordable import Asked, Checks, Claim, Examined, Launch, Predictor, Reason, Shown
 from validation.core.untrusted import short
 from validation.numerics.tensorcore_rules import readings
-from validation.operations.block_select import bound, lawful, lengths, reference, sampling, written
+from validation.operations.block_select import bound, far, lawful, lengths, reference, sampling, written
 from validation.operations.block_select.case import SelectCase
 from validation.operations.block_select.inputs import Inputs, build, places
+from validation.operations.block_select.recipes import RECIPES
 from validation.operations.block_select.scorers import SCORERS
 
 #: Checks that compare with a bound.
@@ -84,7 +85,7 @@ class BlockSelection:
         return {"q": inputs.q, "keys": inputs.keys, "steps": inputs.steps}
 
     def kernels(self, path: Path, case: SelectCase) -> list[Kernel]:
-        return SCORERS[path.operation].launched(path, _reach(case))
+        return SCORERS[path.operation].launched(path, _reach(case), None)
 
     def launches(self, path: Path, case: SelectCase, multiprocessors: int | None) -> list[Launch]:
         """Those of the host code that serves: grids depend on sizes alone."""
@@ -98,6 +99,7 @@ class BlockSelection:
     def checks(self, path: Path, case: SelectCase, card: bool) -> Checks:
         """Bits are asked by a model where one rule gives them: of a card that follows one of two, of none."""
         needed = {*_RAN, *_AGAIN, *(f"baseline {name}" for name in _RAN), "near ties"}
+        needed |= set() if card else _far(path, case)
         together: list[tuple[str, ...]] = [TIMED, *([PREDICTIONS] if card else [])]
         blocks = int(_cells(case).max()) // BLOCK
         bits = _BITS if sampling.modelled(case.queries, blocks) else ("sampled bits",) if blocks else ()
@@ -177,6 +179,12 @@ class BlockSelection:
         run = SCORERS[shown.path.operation].run
         got = run(predictor(reading), shown.path, given.q, given.keys, given.steps, given.cap)
         return self.matrix(written.ids_of(got, given.steps))
+
+
+def _far(path: Path, case: SelectCase) -> set[str]:
+    """The checks of far addresses that lanes are asked."""
+    nobody: Any = None  # they are named and not asked
+    return {part.name for part in far.parts(case, path, nobody)} if RECIPES[case.recipe].far else set()
 
 
 @lru_cache(maxsize=64)

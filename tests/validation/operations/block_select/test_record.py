@@ -181,6 +181,7 @@ CASES = (
     SelectCase("select_broken", 1, 70, 3, 30),
     SelectCase("select_huge", 1, 70, 3, 30),
     SelectCase("select_sizes", 1, 3, 2),
+    SelectCase("select_far", 1, 9, 1, 4),
 )
 #: Too large for the model of every bit.
 LARGE = SelectCase("select_bell", 1, 4100, 40, 100)
