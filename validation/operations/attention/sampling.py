@@ -42,4 +42,6 @@ def referenced(widths: np.ndarray, stream: Stream) -> np.ndarray:
 
 def rows_of(inputs: Inputs, rows: np.ndarray) -> Inputs:
     """The same inputs for some queries only."""
-    return replace(inputs, q=inputs.q[rows], ids=inputs.ids[rows], steps=inputs.steps[rows], widths=inputs.widths[rows])
+    index = None if inputs.index is None else inputs.index.rows(rows)
+    own = {"q": inputs.q[rows], "ids": inputs.ids[rows], "steps": inputs.steps[rows], "widths": inputs.widths[rows]}
+    return replace(inputs, **own, index=index)

@@ -47,6 +47,25 @@ def refusal(ids: np.ndarray, step: np.ndarray, scores: np.ndarray, bounds: np.nd
     return _cut(chosen, counts) or _order(counts, scores, bounds)
 
 
+def certain(ids: np.ndarray, step: np.ndarray, scores: np.ndarray, bounds: np.ndarray) -> bool:
+    """Whether a choice is the only lawful one: each score may be off by its bound, and none other is chosen.
+
+    Parameters
+    ----------
+    ids, step, scores, bounds
+        As of `refusal`, the ids being a lawful choice.
+    """
+    blocks, width = int(step[2]), int(step[3])
+    cells = ids[:width][ids[:width] < blocks * BLOCK]
+    counts = np.bincount(cells.astype(np.int64) // BLOCK, minlength=blocks)
+    low, high = scores - bounds, scores + bounds
+    return all(
+        low[counts >= least].min() > high[counts < least].max()
+        for least in np.unique(counts[counts > 0]).tolist()
+        if (counts < least).any()
+    )
+
+
 def _cut(chosen: np.ndarray, counts: np.ndarray) -> str:
     """At most one block is cut, and its first cells are those that are chosen."""
     cut = np.flatnonzero((counts > 0) & (counts < BLOCK))
