@@ -42,8 +42,8 @@ def drawn(seed: int, queries: int, blocks: int, exponents: tuple[int, int] = (0,
 
 def run(executor: Executor, name: str, q: np.ndarray, keys: np.ndarray, steps: np.ndarray, **how: Any) -> Result:
     """A path of `SCORERS`."""
-    module = block_select if PATHS[name].operation == "block_select" else block_select_warp
-    return module.run(executor, PATHS[name], q, keys, steps, **how)
+    run_path = block_select.run if PATHS[name].operation == "block_select" else block_select_warp.run
+    return run_path(executor, PATHS[name], q, keys, steps, **how)
 
 
 def score_bits(name: str, q: np.ndarray, keys: np.ndarray, rule: str) -> np.ndarray:
@@ -59,7 +59,8 @@ def score_bits(name: str, q: np.ndarray, keys: np.ndarray, rule: str) -> np.ndar
         score = np.zeros((len(q), len(keys)), np.float32)
         for head in range(HEADS):
             score = score + np.where((dots[:, head] > 0) | np.isnan(dots[:, head]), dots[:, head], np.float32(0))
-    return np.where(np.isnan(score), np.uint32(0x7FFFFFFF), score.view(np.uint32))
+    bits: np.ndarray = np.where(np.isnan(score), np.uint32(0x7FFFFFFF), score.view(np.uint32))
+    return bits
 
 
 def _by_lanes(q: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -70,7 +71,8 @@ def _by_lanes(q: np.ndarray, keys: np.ndarray) -> np.ndarray:
     while part.shape[-1] > 1:
         half = part.shape[-1] // 2
         part = part[..., :half] + part[..., half:]
-    return part[..., 0]
+    dot: np.ndarray = part[..., 0]
+    return dot
 
 
 def _by_chains(q: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -101,4 +103,5 @@ def _by_tensor_cores(q: np.ndarray, keys: np.ndarray, k: int, rule: str) -> np.n
             high = mma(q_hi[:, step], k_hi[:, step].T, high, PRESETS[rule])
     e = e_q[:, None] + e_k[None, :] - 28
     total = high.view(np.float32) + cross.view(np.float32)
-    return np.ldexp(np.ldexp(total, e >> 1), e - (e >> 1)).reshape(len(q), HEADS, len(keys))
+    dot: np.ndarray = np.ldexp(np.ldexp(total, e >> 1), e - (e >> 1))
+    return dot.reshape(len(q), HEADS, len(keys))

@@ -7,7 +7,7 @@ import pytest
 
 from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
-from strata.kernels import block_select, block_select_warp, selection
+from strata.kernels import block_select, block_select_warp, selection, topk_kernels
 from strata.kernels.paths import PATHS
 from strata.kernels.selection import Result, steps_of, strayed
 from tests.strata.kernels.selection_model import SCORERS, chosen, drawn, run, score_bits
@@ -98,6 +98,14 @@ def test_neither_reach_nor_room_changes_a_bit(checked: LanesExecutor, name: str)
             got = run(checked, name, q, roomy, steps, cap=70, reach=reach, topk="short")
             assert_right(got, want.scores.view(np.uint32), steps)
             assert np.array_equal(got.ids[:, :67], want.ids)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_the_top_k_that_is_asked_for_runs(checked: LanesExecutor, name: str) -> None:
+    q, keys = drawn(5, 1, 3)
+    for topk in topk_kernels.KERNELS:
+        got = run(checked, name, q, keys, steps_of([12], 4), topk=topk)
+        assert got.witnesses[-1].image == checked.build(topk_kernels.kernel(topk)).digest
 
 
 @pytest.mark.parametrize("name", TENSOR)

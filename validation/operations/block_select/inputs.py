@@ -115,11 +115,11 @@ def _scaled(stream: Stream, name: str, x: np.ndarray, ends: tuple[int, int]) -> 
 
 
 def _near(stream: Stream, keys: np.ndarray) -> np.ndarray:
-    """One key for all: twice it, half of it, and for half of the blocks itself but for the last two bits."""
-    of = stream.child("class").below(4, len(keys))
+    """One key for all but for the last two bits of its numbers, twice it for some and half of it for others."""
     same = np.broadcast_to(keys[0], keys.shape).copy()
     moved = (same.view(np.uint32) ^ stream.child("last").below(4, keys.shape).astype(np.uint32)).view(np.float32)
-    return np.where((of == 0)[:, None], 2 * same, np.where((of == 1)[:, None], same / 2, moved)).astype(np.float32)
+    size = np.array([-1, 0, 0, 1], np.int32)[stream.child("class").below(4, len(keys))]
+    return np.asarray(np.ldexp(moved, size[:, None]))
 
 
 def _opposed(stream: Stream, q: np.ndarray) -> np.ndarray:

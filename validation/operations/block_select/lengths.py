@@ -43,12 +43,11 @@ def _ragged(case: SelectCase, stream: Stream) -> np.ndarray:
     any_length = stream.child("any").below(case.context + 1, shape)
     edge = known[stream.child("edge").below(len(known), shape)]
     out = np.where(stream.child("which").below(2, shape) == 0, any_length, edge).astype(np.int64)
-    place = np.arange(case.queries) % TILE_QUERIES
-    ends = (place == 0) | (place == TILE_QUERIES - 1) | (np.arange(case.queries) == case.queries - 1)
+    query = np.arange(case.queries)
+    place, count = query % TILE_QUERIES, np.minimum(case.queries - query // TILE_QUERIES * TILE_QUERIES, TILE_QUERIES)
+    ends = (place == 0) | (place == count - 1)
     few = np.minimum(np.array(FEW)[stream.child("few").below(len(FEW), shape)], case.context)
-    out = np.where(ends, few, out)
-    out[np.arange(case.queries) == case.queries // 2] = case.context
-    return np.where(place == TILE_QUERIES // 2, case.context, out)
+    return np.where(place == count // 2, case.context, np.where(ends, few, out))
 
 
 def steps(n_kv: np.ndarray, widths: np.ndarray) -> np.ndarray:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from strata.kernels import block_select_warp
 from strata.kernels.block_select import DESCRIPTOR, TILES
 from strata.kernels.selection import BLOCK, TOP
+from strata.kernels.topk_kernels import SHORT_BLOCKS
 from validation.core.entry import Planned
 from validation.operations.block_select.case import SelectCase
 from validation.operations.block_select.recipes import EDITION, RECIPES
@@ -36,11 +37,22 @@ SIZES = (
 )
 #: Cells that there is room for where a context is much smaller, and that context.
 CAPACITY, FILLED = 1 << 14, 2100
-#: Contexts, queries and capacities that a card has besides: to twice what the short top-k reaches, and beyond.
-_LARGE = ((4096, 2048, 0), (32768, 512, 0), (131072, 32, 0), (200192, 16, 0), (200192, 2048, 0), (2100, 256, 262144))
-#: Recipes of which a larger case says more than a small one.
+#: Context, queries and top past the usual selection, of every recipe of the standard profile.
 _WIDE = (8200, 40, TOP)
-_AT_SIZE = ("select_bell", "select_near")
+#: Context, queries and capacity of the standard profile: past what the short top-k reaches, up to the most cells there
+#: may be, and far less than there is room for.
+_LARGE = (
+    ("select_bell", 4096, 2048, 0),
+    ("select_bell", 32768, 512, 0),
+    ("select_near", 32768, 64, 0),
+    ("select_bell", BLOCK * SHORT_BLOCKS, 8, 0),
+    ("select_lengths", 200192, 40, 0),
+    ("select_near", 200192, 8, 0),
+    ("select_bell", 1 << 20, 2, 0),
+    ("select_bell", FILLED, 256, 1 << 18),
+)
+#: Of the full profile besides: a whole prompt's part at the longest context.
+_LARGEST = (("select_bell", 200192, 2048, 0), ("select_near", 131072, 512, 0))
 
 
 def _quick(seed: int) -> Iterator[SelectCase]:
@@ -57,10 +69,12 @@ def _standard(seed: int) -> Iterator[SelectCase]:
     for name, recipe in RECIPES.items():
         if not recipe.far and name != "select_sizes":
             yield SelectCase(name, seed + 1, *_WIDE)
-    for context, queries, capacity in _LARGE:
-        for name in _AT_SIZE:
-            yield SelectCase(name, seed, context, queries, capacity=capacity)
-    yield SelectCase("select_bell", seed, 1 << 20, 2)
+    yield from _sized(seed, _LARGE)
+
+
+def _sized(seed: int, sizes: Sequence[tuple[str, int, int, int]]) -> Iterator[SelectCase]:
+    for name, context, queries, capacity in sizes:
+        yield SelectCase(name, seed, context, queries, capacity=capacity)
 
 
 def planned(seed: int, profile: str) -> list[Planned]:
@@ -68,6 +82,8 @@ def planned(seed: int, profile: str) -> list[Planned]:
     found = [Planned(case, flavor="checked", edition=EDITION) for case in _quick(seed)]
     if profile != "quick":
         found += [Planned(case, edition=EDITION) for case in _standard(seed)]
+    if profile == "full":
+        found += [Planned(case, edition=EDITION) for case in _sized(seed, _LARGEST)]
     return found
 
 

@@ -21,8 +21,8 @@ _ROWS = (
     ),
     _recipe(
         "near",
-        "Half of all blocks have one key but for the last places of its numbers, and the cut lies among them: scorers "
-        "that round differently choose differently, and each difference must be one that rounding explains.",
+        "One key but for the last places of its numbers, once, twice and half as large: the cut lies among scores that "
+        "scorers order differently, and each difference must be one that rounding explains.",
     ),
     _recipe("ties", "Few keys, each of many blocks: equal scores, of which the first blocks are chosen."),
     _recipe("equal", "One key for all blocks: the first cells, and a block that is cut, for every query."),

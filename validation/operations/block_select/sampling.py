@@ -10,7 +10,7 @@ from validation.core.row_sampling import of_shares
 from validation.operations.block_select.inputs import Inputs
 
 #: Products of a head and a key of which the model tells every bit, and FP64 their error.
-MODELLED, MEASURED = 1 << 17, 1 << 23
+MODELLED, MEASURED = 1 << 17, 1 << 21
 #: Cases of at most this many queries have all of them measured; of others one of each of so many shares is.
 EVERY_QUERY, SAMPLES = 64, 16
 #: Rows of a case at least; those that lanes run once more.

@@ -20,8 +20,8 @@ _NAN = frozen(np.array([0x7FC00000, 0x7F800001, 0x7FFFFFFF, 0xFFC00000, 0xFF8000
 _OUTERMOST = frozen(
     np.array([0x7F800000, 0x7F7FFFFF, 0x7F7FFFFE, 0xFF800000, 0xFF7FFFFF, 0xFF7FFFFE, 0x3F800000], np.uint32)
 )
-#: Zeros of both signs, and the smallest numbers of both.
-_ZEROS = frozen(np.array([0x00000000, 0x80000000, 0x00000001, 0x80000001], np.uint32))
+#: Zeros of both signs, twice as many as others, and the smallest numbers of both.
+_ZEROS = frozen(np.array([0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x00000000, 0x80000000], np.uint32))
 #: What all octets of a score hold but the one that differs: a number whose last octets count.
 _BASE = 0x40506070
 _OCTETS = 4

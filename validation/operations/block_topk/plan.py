@@ -27,8 +27,9 @@ SIZES = (
 )
 #: Cells that there is room for where a context is much smaller, and that context.
 CAPACITY, FILLED = 1 << 20, 2100
-#: Context, queries, top and capacity of what a card has besides.
-_LARGE = ((200192, 64, TOP, 0), (131072, 256, TOP, 0), (1 << 20, 8, TOP, 0), (FILLED, 64, TOP, 1 << 18))
+#: Context, queries, top and capacity of the standard profile, and those of its recipes that say more at that size.
+_LARGE = ((200192, 16, TOP, 0), (BLOCK * SHORT_BLOCKS, 32, TOP, 0), (1 << 20, 4, TOP, 0), (FILLED, 64, TOP, 1 << 18))
+_AT_SIZE = ("topk_bell", "topk_levels", "topk_nan", "topk_digits", "topk_lengths")
 
 
 def _quick(seed: int) -> Iterator[SelectCase]:
@@ -41,10 +42,9 @@ def _quick(seed: int) -> Iterator[SelectCase]:
 
 
 def _standard(seed: int) -> Iterator[SelectCase]:
-    for name, recipe in RECIPES.items():
-        if not recipe.far and name != "topk_sizes":
-            for context, queries, top, capacity in _LARGE:
-                yield SelectCase(name, seed + 1, context, queries, top, capacity)
+    for name in _AT_SIZE:
+        for size in _LARGE:
+            yield SelectCase(name, seed + 1, *size)
 
 
 def planned(seed: int, profile: str) -> list[Planned]:
