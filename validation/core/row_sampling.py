@@ -12,7 +12,8 @@ from validation.core.random_streams import Stream
 def of_shares(count: int, shares: int, stream: Stream) -> np.ndarray:
     """int64 [shares], ascending: a row at random of each of so many equal shares of `count` rows.
 
-    A fault that keeps to rows of one remainder, as by a wrong test of the block's number, has no regular gap to live in.
+    A fault that keeps to rows of one remainder, as by a wrong test of the block's number, has no regular gap to live
+    in.
     """
     edges = np.arange(shares + 1) * count // shares
     rows = [

@@ -1,5 +1,5 @@
-"""Block selection and attention in one run: the ids that the one writes are those that the other reads, in the memory of
-the device, and no host has them in between."""
+"""Block selection and attention in one run: the ids that the one writes are those that the other reads, in the memory
+of the device, and no host has them in between."""
 
 from __future__ import annotations
 
@@ -41,7 +41,17 @@ class Chained(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """Both on prepared buffers. launch: queues them, in order; buffers: all that they touch, beside those of attention."""
+    """Both on prepared buffers.
+
+    Parameters
+    ----------
+    launch
+        Queues them, in order, for a buffer of the output's `shape`.
+    ids
+        Those that block selection writes and attention reads.
+    buffers
+        All that they touch beside the output.
+    """
 
     launch: Callable[[Buffer], list[Witness]]
     shape: tuple[int, int, int]

@@ -46,8 +46,8 @@ from validation.operations.attention import (
 from validation.operations.attention.bound import Limits, limits
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.operations.attention.captured import build_captured
-from validation.operations.attention.chain import Chained
 from validation.operations.attention.certificate import Certificate, NotFiniteError, certify
+from validation.operations.attention.chain import Chained
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.kernels import Operation as Kernels
 from validation.operations.attention.pools import Inputs, build, unchosen

@@ -78,7 +78,9 @@ def _chosen(index: Index, ids: np.ndarray) -> np.ndarray:
 
 def unchosen(inputs: Inputs) -> Inputs:
     """The same for what chooses ids itself: those it is given all point at poison."""
-    return inputs if inputs.index is None else replace(inputs, ids=np.repeat(inputs.ids[:, -1:], inputs.ids.shape[1], 1))
+    return (
+        inputs if inputs.index is None else replace(inputs, ids=np.repeat(inputs.ids[:, -1:], inputs.ids.shape[1], 1))
+    )
 
 
 def select(case: Case, widths: Widths, table_size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

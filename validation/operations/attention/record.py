@@ -93,7 +93,7 @@ class Attention:
         }
 
     def kernels(self, path: Path, case: Case) -> list[Kernel]:
-        """The one kernel that a prompt-attention path launches, and those of block selection where it chooses the ids."""
+        """The one kernel of a prompt-attention path, and those of block selection where it chooses the ids."""
         return list(dict.fromkeys(one.kernel for one in self.launches(path, case, None)))
 
     def launches(self, path: Path, case: Case, multiprocessors: int | None) -> list[Launch]:

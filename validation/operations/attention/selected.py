@@ -1,8 +1,8 @@
 """Queries whose cells block selection chooses: what the indexer is given, and what it must choose of it.
 
 Keys and queries of the indexer are small whole numbers, and a query is drawn again until no other choice than the
-definition's is near: so every scorer, whatever its sums, chooses the same cells, and what attention then gives is known.
-`certain` proves that of each case by the scorers' own bounds.
+definition's is near: so every scorer, whatever its sums, chooses the same cells, and what attention then gives is
+known. `certain` proves that of each case by the scorers' own bounds.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from strata.executors.base import Executor
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.selection import BLOCK, DIMS, HEADS
-from validation.core.random_streams import Stream
 from validation.core.outcome import Outcome
+from validation.core.random_streams import Stream
 from validation.core.verdict import Check, Verdict, holds
 from validation.operations.block_select import bound, lawful, reference
 from validation.operations.block_select.choice import NOTHING, choose

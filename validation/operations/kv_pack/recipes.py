@@ -308,8 +308,8 @@ _ATTENTION = (
     ),
     Recipe(
         "selected",
-        "Ids that block selection wrote a moment ago, on the device, for queries of any length, in no order, over absent "
-        "pages: a query that reads its neighbour's ids, a cell too few or ids from elsewhere shows.",
+        "Ids that block selection wrote a moment ago, on the device, for queries of any length, in no order, over "
+        "absent pages: a query that reads its neighbour's ids, a cell too few or ids from elsewhere shows.",
         pages=Pages.ABSENT,
         widths=Widths.SELECTED,
         edition=3,
