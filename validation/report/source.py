@@ -22,10 +22,29 @@ class Timing:
     most: float
 
 
+#: Whole numbers of `NearTies`.
+COUNTS = ("compared", "queries", "cells", "pairs", "unknown")
+
+
+@dataclass(frozen=True)
+class NearTies:
+    """What differs between the cells that a path and its baseline chose. compared, queries: of which so many differ;
+    cells: that the one chose and the other did not; pairs: of blocks, proved near; unknown: those of which nothing is
+    promised; nearest: the largest share that a pair used of what bounds allow."""
+
+    compared: int
+    queries: int
+    cells: int
+    pairs: int
+    unknown: int
+    nearest: float
+
+
 @dataclass(frozen=True)
 class CaseView:
     """One case. slack: observed over bound by check; compared, differing: bits held against a prediction, None where
-    none was; ulps_new, ulps_old: outputs by bucket of `validation.numerics.ulps`, of path and baseline."""
+    none was; ulps_new, ulps_old: outputs by bucket of `validation.numerics.ulps`, of path and baseline; ties: of a
+    selection, None of any other output."""
 
     path: str
     text: str
@@ -39,6 +58,7 @@ class CaseView:
     old: Timing | None = None
     ulps_new: Sequence[int] = ()
     ulps_old: Sequence[int] = ()
+    ties: NearTies | None = None
 
     @property
     def passes(self) -> bool:
