@@ -27,7 +27,17 @@ Gate = Callable[[Path, Device], Decision]
 
 @dataclass(frozen=True)
 class Refused:
-    """A path that does not serve. cause: `switch`, `compiler` or `gate`; why: in words, on one line."""
+    """A path that does not serve.
+
+    Parameters
+    ----------
+    path
+        Its name.
+    cause
+        What refused it: `switch`, `compiler` or `gate`.
+    why
+        One line.
+    """
 
     path: str
     cause: str
@@ -36,10 +46,23 @@ class Refused:
 
 @dataclass(frozen=True)
 class Served:
-    """path: the name of the path that serves, None when none can; reason: one line; target: what to compile it for,
-    `sm_NN`, or `compute_NN` for PTX; None on the CPU, or without a path. instead_of: the first path that was refused,
-    and cause by what: as of `Refused`, or, of experts, `layer` or `probe`. refused: all that were, in order; the reason
-    tells why each one was."""
+    """Which path serves a call, and why.
+
+    Parameters
+    ----------
+    path
+        The name of the path that serves, None when none can.
+    reason
+        One line.
+    target
+        What to compile the path for: `sm_NN`, or `compute_NN` for PTX; None on the CPU, or without a path.
+    instead_of
+        The name of the first path that was refused, else None.
+    cause
+        What refused it: as of `Refused`, or, of experts, `layer` or `probe`; else None.
+    refused
+        All paths that were refused, in order. The reason tells why each one was.
+    """
 
     path: str | None
     reason: str
@@ -50,10 +73,29 @@ class Served:
 
 
 def serve(operation: str, mode: str, device: Device, switches: Switches, gate: Gate) -> Served:
-    """The path that serves `operation` over `mode` on `device`.
+    """The path that serves an operation over a mode on a device.
 
-    Of an operation with several tiers that a device runs, the highest is asked first. gate: the decision for a path and
-    a device. Raises StrataError for an operation or a mode that does not exist.
+    Parameters
+    ----------
+    operation, mode
+        Names, as in paths.
+    device
+        The device that asks.
+    switches
+        What the environment asks for.
+    gate
+        The decision for a path and a device.
+
+    Returns
+    -------
+    Served
+        The path of the highest tier that the device runs and that switches, compiler and gate let serve, else the
+        baseline; without a path where nothing can run on the device.
+
+    Raises
+    ------
+    StrataError
+        For an operation or a mode that does not exist.
     """
     tried, base = _candidates(operation, mode, device)
     if device.capability is None:

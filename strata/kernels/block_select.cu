@@ -148,38 +148,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
 
 #else
 
-// Tensor cores: first every row of q and of keys is split into hi and lo halves. A thread block then keeps the rows of
-// QUERIES queries in shared memory and walks over tiles of BLOCKS blocks, whose keys pass through it 32 dims at a time.
+// Tensor cores: block_split.cu has split every row of q and of keys into hi and lo halves. A thread block keeps the rows
+// of QUERIES queries in shared memory and walks over tiles of BLOCKS blocks, whose keys pass through it 32 dims at a time.
 // A warp makes 8 queries, as two matrix tiles of 16 rows, by kTiles times 8 blocks. Rows g and g + 8 of matrix tile m are
 // heads 2m and 2m + 1 of query g, so one thread has all heads of a query.
 
 #include "include/split_row.cuh"
 #include "include/store_pair.cuh"
 
-// A row, split: hi and lo, one after the other.
+// A row, as block_split.cu leaves it: hi and lo, one after the other.
 constexpr int kParts = 2, kPartBytes = DIMS * 2, kPieceBytes = 16;
-
-// rows: float [count, DIMS]; parts: u16 [count, 2, DIMS]; exponents: [count]. A warp takes a row.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    block_split(const float* __restrict__ rows, u16* __restrict__ parts, i32* __restrict__ exponents, i32 count) {
-  const int lane = static_cast<int>(threadIdx.x) & 31;
-  const i64 row = static_cast<i64>(blockIdx.x) * (THREADS / 32) + (threadIdx.x >> 5);
-  if (row >= count) return;
-  const float4 x = load<float4>(rows + row * DIMS + 4 * lane);
-  u32 largest[1] = {larger_finite(0, float_to_bits(x.x))};
-  largest[0] = larger_finite(largest[0], float_to_bits(x.y));
-  largest[0] = larger_finite(largest[0], float_to_bits(x.z));
-  largest[0] = larger_finite(largest[0], float_to_bits(x.w));
-  warp_max<32>(largest);
-  const int exponent = exponent_of(largest[0]);
-  const float up = power_of_two(14 - exponent);
-  uint2 hi, lo;
-  split_pair(__fmul_rn(x.x, up), __fmul_rn(x.y, up), hi.x, lo.x);
-  split_pair(__fmul_rn(x.z, up), __fmul_rn(x.w, up), hi.y, lo.y);
-  store<uint2>(parts + row * kParts * DIMS + 4 * lane, hi);
-  store<uint2>(parts + (row * kParts + 1) * DIMS + 4 * lane, lo);
-  if (lane == 0) store(exponents + row, exponent);
-}
 
 constexpr int kRows = QUERIES * HEADS;               // of q, in a tile
 constexpr int kSlice = 32, kSlices = DIMS / kSlice;  // dims of keys in shared memory at a time

@@ -56,7 +56,7 @@ def shared_bytes(tier: str) -> int:
 
 
 def kernel(path: Path, entry: str) -> Kernel:
-    """One kernel of block_select.cu: the scorer of a path's tier, or `block_split`.
+    """One kernel: the scorer of a path's tier, or the splitter, whose source is block_split.cu.
 
     Raises
     ------
@@ -68,13 +68,13 @@ def kernel(path: Path, entry: str) -> Kernel:
     entries = (SIMT_SCORER,) if path.tier == "simt" else (SPLITTER, TENSOR_SCORER)
     if entry not in entries:
         raise StrataError(f"{path.name} has no kernel {entry!r}: expected {' or '.join(entries)}")
+    tier, dims, threads = ("TIER", path.tier_number), ("DIMS", DIMS), ("THREADS", THREADS)
+    if entry == SPLITTER:
+        return Kernel("block_split", entry, THREADS, 0, (tier, dims, threads))
     queries, blocks = TILES[path.tier]
     size = shared_bytes(path.tier)
-    defines = (
-        ("TIER", path.tier_number), ("HEADS", HEADS), ("DIMS", DIMS), ("QUERIES", queries), ("BLOCKS", blocks),
-        ("THREADS", THREADS), ("SHARED_BYTES", size),
-    )  # fmt: skip
-    return Kernel("block_select", entry, THREADS, 0 if entry == SPLITTER else size, defines)
+    tile = (("HEADS", HEADS), ("QUERIES", queries), ("BLOCKS", blocks), ("SHARED_BYTES", size))
+    return Kernel("block_select", entry, THREADS, size, (tier, dims, threads, *tile))
 
 
 def kernels(path: Path) -> list[Kernel]:

@@ -25,49 +25,53 @@ static_assert(Layout::end == SHARED_BYTES, "topk_kernels.py and this file disagr
 static_assert(kWarps == 32, "a lane adds the counts of one warp");
 static_assert(kBins == 8 * 32 && kBins <= THREADS, "a lane looks through eight bins");
 
-// A score as an integer of the same order: -0 as +0, and a NaN as 0, below every number.
-DEVICE u32 key_of(float score) {
-  u32 bits = float_to_bits(score);
+// The bits of a score as an integer of the same order: -0 as +0, and a NaN as 1, below every number. 0 is no block: as
+// there are enough blocks, it is never chosen, and nothing asks for it.
+constexpr u32 kNoBlock = 0, kNaN = 1;
+DEVICE u32 key_of(u32 bits) {
   const u32 magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return 0;
+  if (magnitude > 0x7f800000u) return kNaN;
   if (magnitude == 0) bits = 0;
   return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-// The keys of a thread: of every 32nd block of a query from its first on.
+// The keys of a thread: of every 32nd block of a warp's share from the thread's first on.
 struct Keys {
   const float* row;   // from the thread's first block
-  i32 first, left;    // the thread's first block, and how many blocks the query has from it on
+  i32 first, left;    // the thread's first block, and how many blocks of the warp's share lie from it on
   int turns;          // the same for all threads
 #if EACH > 0
   u32 held[EACH];
 #endif
 
   MEMBER bool has(int turn) const { return 32 * turn < left; }
-  MEMBER u32 read(int turn) const { return has(turn) ? key_of(load(row + 32 * turn)) : 0; }
+  MEMBER u32 bits(int turn) const { return has(turn) ? float_to_bits(load(row + 32 * turn)) : 0; }
+  MEMBER u32 key(int turn, u32 its_bits) const { return has(turn) ? key_of(its_bits) : kNoBlock; }
 
   MEMBER void bring() {
 #if EACH > 0
 #pragma unroll
-    for (int turn = 0; turn < EACH; ++turn) held[turn] = turn < turns ? read(turn) : 0;
+    for (int turn = 0; turn < EACH; ++turn) held[turn] = bits(turn);   // all are on their way before one is used
+#pragma unroll
+    for (int turn = 0; turn < EACH; ++turn) held[turn] = key(turn, held[turn]);
 #endif
   }
 
-  // use(key, whether there is such a block, its index), turn by turn: all lanes of a warp together.
+  // use(key, index of the block), turn by turn: all lanes of a warp together.
   template <class Use>
   MEMBER void each(const Use& use) const {
 #if EACH > 0
 #pragma unroll
     for (int turn = 0; turn < EACH; ++turn)
-      if (turn < turns) use(held[turn], has(turn), first + 32 * turn);
+      if (turn < turns) use(held[turn], first + 32 * turn);
 #else
     for (int begin = 0; begin < turns; begin += kAhead) {
-      u32 key[kAhead];
+      u32 ahead[kAhead];
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) key[i] = read(begin + i);
+      for (int i = 0; i < kAhead; ++i) ahead[i] = bits(begin + i);
 #pragma unroll
       for (int i = 0; i < kAhead; ++i)
-        if (begin + i < turns) use(key[i], has(begin + i), first + 32 * (begin + i));
+        if (begin + i < turns) use(key(begin + i, ahead[i]), first + 32 * (begin + i));
     }
 #endif
   }
@@ -129,8 +133,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
   Keys keys;
   keys.turns = (blocks + THREADS - 1) / THREADS;
-  keys.first = warp * 32 * keys.turns + lane;
-  keys.left = blocks - keys.first;
+  const i32 from = warp * 32 * keys.turns, to = from + 32 * keys.turns;   // the warp's share
+  keys.first = from + lane;
+  keys.left = (to < blocks ? to : blocks) - keys.first;
   keys.row = scores + query * capacity + keys.first;
   keys.bring();
   for (int i = thread; i < kPasses * kBins; i += THREADS) histograms.st(i, 0);
@@ -142,8 +147,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   for (int pass = 0; pass < kPasses; ++pass) {
     const int shift = 24 - 8 * pass;
     const Shared<u32> histogram = histograms.part(pass * kBins, kBins), found = chosen.part(2 * pass, 2);
-    keys.each([&](u32 key, bool has, i32) {
-      if (has && key >> shift >> 8 == threshold) count_one(histogram, static_cast<int>(key >> shift & 255u));
+    keys.each([&](u32 key, i32) {
+      if (key >> shift >> 8 == threshold) count_one(histogram, static_cast<int>(key >> shift & 255u));
     });
     __syncthreads();
     if (warp == 0) find_bin(histogram, found, need, lane);
@@ -155,9 +160,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   // Of the blocks at the threshold the first `need` are chosen, and the last of these may be cut.
   const i32 cut_away = (kBlock - rest % kBlock) % kBlock;
   u32 above = 0, equal = 0;
-  keys.each([&](u32 key, bool has, i32) {
-    above += has && key > threshold;
-    equal += has && key == threshold;
+  keys.each([&](u32 key, i32) {
+    above += key > threshold;
+    equal += key == threshold;
   });
   above = lanes_sum(above);
   equal = lanes_sum(equal);
@@ -170,13 +175,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   equal = lanes_sum(lane < warp ? parts.ld(2 * lane + 1) : 0);
 
   const u32 lower_lanes = (1u << lane) - 1;
-  keys.each([&](u32 key, bool has, i32 block) {
-    const u32 are_above = __ballot_sync(0xffffffffu, has && key > threshold);
-    const u32 are_equal = __ballot_sync(0xffffffffu, has && key == threshold);
+  keys.each([&](u32 key, i32 block) {
+    const u32 are_above = __ballot_sync(0xffffffffu, key > threshold);
+    const u32 are_equal = __ballot_sync(0xffffffffu, key == threshold);
+    if ((are_above | are_equal) == 0) return;
     const u32 above_before = above + static_cast<u32>(__popc(are_above & lower_lanes));
     const u32 equal_before = equal + static_cast<u32>(__popc(are_equal & lower_lanes));
     const bool behind = equal_before >= need;   // every chosen block at the threshold lies before this one
-    if (has && (key > threshold || (key == threshold && !behind))) {
+    if (key > threshold || (key == threshold && !behind)) {
       const i32 at = kBlock * static_cast<i32>(above_before + (behind ? need : equal_before)) - (behind ? cut_away : 0);
       const i32 count = key == threshold && equal_before + 1 == need ? kBlock - cut_away : kBlock;
 #pragma unroll

@@ -21,8 +21,8 @@ from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
 
 THREADS = 1024
 #: Scores that a thread of the short kernel holds.
-EACH = 32
-#: Blocks that the short kernel can reach: those of 131,072 cells.
+EACH = 30
+#: Blocks that the short kernel can reach: those of 122,880 cells.
 SHORT_BLOCKS = THREADS * EACH
 KERNELS = ("short", "long")
 #: Of a block: histograms of four passes, what each found, and counts of the warps. `struct Layout` of the source.
