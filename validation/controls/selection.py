@@ -1,5 +1,5 @@
-"""Negative and positive controls of block selection: wrong cells and scores given to the real runner, each with the check
-that must refuse it; see `experts`."""
+"""Negative and positive controls of block selection: wrong cells and scores given to the real runner, each with the
+check that must refuse it; see `experts`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def case(recipe: str) -> SelectCase:
 
 def judged(own: Scorer, recipe: str, base: Scorer | None = None, path: str = SIMT.name) -> Findings:
     """A case on stand-ins. base: of the baseline, healthy by default."""
-    operation = BlockSelect("block_select", {"block_select": own, "block_select_warp": base or scorer()})
+    name = PATHS[path].operation
+    operation = BlockSelect(name, {"block_select": scorer(), "block_select_warp": base or scorer(), name: own})
     return operation.judge(Trial(operation, case(recipe), PATHS[path], CARD, Settings(), Memo()))
 
 
@@ -160,9 +161,14 @@ CHOSEN: tuple[tuple[str, str, Score], ...] = (
 )
 
 
+def chosen(own: Callable[..., Result], recipe: str) -> Findings:
+    """A case of the choice from given scores, on a stand-in."""
+    operation = BlockTopk(own)
+    return operation.judge(Trial(operation, case(recipe), TOPK, CARD, Settings(), Memo()))
+
+
 def _topk(recipe: str, check: str, scored: Score | None = None) -> str:
-    operation = BlockTopk(chooser(scored))
-    return said(operation.judge(Trial(operation, case(recipe), TOPK, CARD, Settings(), Memo())), check)
+    return said(chosen(chooser(scored), recipe), check)
 
 
 def _wrong_baseline(scored: Score, check: str) -> str:

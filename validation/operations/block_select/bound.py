@@ -25,7 +25,7 @@ score errs by what of E is above zero. Adding heads is three roundings: the firs
 
 The reference adds DIMS products, exact in FP64, in any order: gamma_128 P, gamma_n = n 2^-53 / (1 - n 2^-53) (Higham,
 Accuracy and Stability of Numerical Algorithms, section 4.2), and heads in three roundings. What is derived from its
-sums is off by as much, which is added to E. Below 2^-1000 FP64 loses nothing that matters: a product is at least 2^-298.
+sums is off by as much, which is added to E. FP64 loses nothing besides: a product is a multiple of 2^-298.
 
 Where a row is not finite, or the magnitudes of a score add up to 2^127 or more, nothing is promised: the bound is
 infinite.
@@ -184,7 +184,7 @@ class _Row(NamedTuple):
 
     @property
     def whole(self) -> np.ndarray:
-        return self.hi + self.lo + self.rest
+        return np.asarray(self.hi + self.lo + self.rest)
 
 
 def _parts(x: np.ndarray) -> _Row:

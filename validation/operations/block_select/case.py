@@ -76,4 +76,4 @@ class SelectCase(FieldCase):
 
     def widths(self, n_kv: np.ndarray) -> np.ndarray:
         """int64, what queries of so many cells usually choose."""
-        return np.minimum(n_kv, self.top + BLOCK - 1)
+        return np.asarray(np.minimum(n_kv, self.top + BLOCK - 1))

@@ -89,4 +89,4 @@ def planned(seed: int, profile: str) -> list[Planned]:
 
 def required(seed: int) -> list[Planned]:
     """The cases that a record must hold whatever its profile."""
-    return [Planned(SelectCase(_REQUIRED.recipe, seed, *size)) for size in _REQUIRED.sizes]
+    return [Planned(SelectCase(_REQUIRED.recipe, seed, context, queries)) for context, queries in _REQUIRED.sizes]

@@ -112,4 +112,4 @@ def _widths(stream: Stream, n_kv: np.ndarray, usual: np.ndarray) -> np.ndarray:
     anything = (stream.child("any").words(len(n_kv)) % (usual.astype(np.uint64) + np.uint64(1))).astype(np.int64)
     kinds = np.stack([usual, 0 * usual, n_kv - 1, tail - 1, tail, tail + 1, tail + BLOCK, anything])
     which = stream.child("kind").below(len(kinds), len(n_kv))
-    return np.clip(kinds[which, np.arange(len(n_kv))], 0, usual)
+    return np.asarray(np.clip(kinds[which, np.arange(len(n_kv))], 0, usual))

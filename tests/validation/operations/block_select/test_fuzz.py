@@ -59,7 +59,7 @@ def test_a_cell_and_a_place_that_are_wrong_are_seen(monkeypatch: pytest.MonkeyPa
             return made._replace(ids=ids)
 
         spoiled = replace(own, run=lambda *given, _s=spoil, **named: _s(own.run(*given, **named)))
-        monkeypatch.setitem(scorers.SCORERS, "block_select", spoiled)  # type: ignore[arg-type]
+        monkeypatch.setitem(scorers.SCORERS, "block_select", spoiled)
         monkeypatch.setattr(block_topk, "run", lambda *given, _s=spoil, **named: _s(plain(*given, **named)))
         found = kind.compare(LanesExecutor(rule="sm_90"), 2, what, PATHS[path])
         assert getattr(found, said)

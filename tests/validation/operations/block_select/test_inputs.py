@@ -21,7 +21,8 @@ RULE = RULES["sm_90"]
 
 def planned(name: str) -> SelectCase:
     """The first quick case of a recipe."""
-    return next(case for entry in plan.planned(1, "quick") if (case := entry.case).recipe == name)
+    text = next(entry.case.text() for entry in plan.planned(1, "quick") if entry.case.recipe == name)
+    return SelectCase.parse(text)
 
 
 def made(name: str) -> Inputs:

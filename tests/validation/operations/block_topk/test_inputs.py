@@ -14,7 +14,8 @@ from validation.operations.block_topk.recipes import RECIPES
 
 def made(name: str) -> Inputs:
     """Of the first quick case of a recipe."""
-    return inputs.build(next(case for entry in plan.planned(1, "quick") if (case := entry.case).recipe == name))
+    text = next(entry.case.text() for entry in plan.planned(1, "quick") if entry.case.recipe == name)
+    return inputs.build(SelectCase.parse(text))
 
 
 def of_blocks(given: Inputs) -> list[np.ndarray]:
