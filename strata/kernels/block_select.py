@@ -24,11 +24,12 @@ import numpy as np
 
 from strata.executors.base import POISON_WORKSPACE, Buffer, Executor, Kernel, StrataError, Witness
 from strata.kernels import selection, topk_kernels
-from strata.kernels.descriptor import Descriptor
+from strata.kernels.descriptor import Descriptor, SwitchRule
 from strata.kernels.limits import Limits, fp16_products, without_matrix
 from strata.kernels.path import Path
 from strata.kernels.required import Required
 from strata.kernels.selection import BLOCK, DIMS, HEADS, Inputs, Outputs, Result
+from strata.switches import SELECT_SIMT, SELECT_TC
 
 THREADS = 256
 #: Queries and blocks of a tile, by tier.
@@ -183,4 +184,9 @@ DESCRIPTOR = Descriptor(
         Required("select_bell", ("context", "queries"), ((4096, 512), (topk_kernels.SHORT_BLOCKS * BLOCK + 4096, 8))),
     ),
     rounded_sums=True,
+    requests=(
+        SwitchRule(SELECT_SIMT, "1", tier="simt"),
+        SwitchRule(SELECT_TC, "1", tier="sm75"),
+        SwitchRule(SELECT_TC, "1", tier="sm80"),
+    ),
 )

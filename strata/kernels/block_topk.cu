@@ -4,26 +4,30 @@
 // where the data lies. A warp has blocks side by side, `turns` times 32 of them, so what it chooses is one run of the
 // output, and where the run begins follows from the counts of the warps before it.
 //
-// -D: THREADS, EACH (scores that a thread holds in registers; 0: none, they are read again in every pass),
-// SHARED_BYTES (what the launch gives, checked below).
+// -D: THREADS, EACH (scores that a thread holds in registers; 0: none, they are read again in every pass), MIN_BLOCKS (for
+// the register budget), SHARED_BYTES (what the launch gives, checked below).
 
 #include "include/block_score.cuh"
 #include "include/shared_count.cuh"
 
-constexpr int kWarps = THREADS / 32, kBins = 256, kPasses = 4;
-constexpr int kBlock = 4;     // cells of a block
-constexpr int kAhead = 4;     // scores that are on their way at a time where none are held
+constexpr int kWarps = THREADS / 32;
+constexpr int kBlock = 4;   // cells of a block
+constexpr int kAhead = 8;   // scores that are on their way at a time where none are held
+// The radix select takes 11 bits of a key, 11 and 10, from the top.
+constexpr int kPasses = 3, kDigit = 11, kLastDigit = 10, kBins = 1 << kDigit;
+constexpr int kBinsEach = kBins / THREADS;   // that a thread looks through
 
 // Byte offsets of the arrays in shared memory.
 struct Layout {
-  static constexpr int histogram = 0;   // of each pass
-  static constexpr int chosen = histogram + kPasses * kBins * 4;   // of each pass: the bin, and blocks still to find
-  static constexpr int parts = chosen + kPasses * 2 * 4;   // of each warp: blocks above the threshold, and at it
+  static constexpr int histogram = 0;
+  static constexpr int chosen = histogram + kBins * 4;   // the bin, and blocks still to find in it
+  static constexpr int parts = chosen + 2 * 4;           // of each warp: two counts
   static constexpr int end = parts + kWarps * 2 * 4;
 };
 static_assert(Layout::end == SHARED_BYTES, "topk_kernels.py and this file disagree on shared memory");
-static_assert(kWarps == 32, "a lane adds the counts of one warp");
-static_assert(kBins == 8 * 32 && kBins <= THREADS, "a lane looks through eight bins");
+static_assert(kWarps <= 32, "a lane adds the counts of one warp");
+static_assert(kBinsEach * THREADS == kBins, "every thread looks through as many bins");
+static_assert(kDigit * (kPasses - 1) + kLastDigit == 32, "the passes take a whole key");
 
 // The bits of a score as an integer of the same order: -0 as +0, and a NaN as 1, below every number. 0 is no block: as
 // there are enough blocks, it is never chosen, and nothing asks for it.
@@ -77,23 +81,36 @@ struct Keys {
   }
 };
 
-// The highest bin with which the blocks counted from the top are `need` or more, and how many of that bin are needed.
-// One warp, all lanes.
-DEVICE void find_bin(Shared<u32> histogram, Shared<u32> chosen, u32 need, int lane) {
-  const int highest = kBins - 1 - 8 * lane;   // of the lane's bins
-  u32 count[8], through = 0;
+// The sum of v over the lanes of a warp.
+DEVICE u32 lanes_sum(u32 v) {
 #pragma unroll
-  for (int i = 0; i < 8; ++i) through += count[i] = histogram.ld(highest - i);
-  const u32 own = through;
+  for (int by = 16; by > 0; by /= 2) v += __shfl_xor_sync(0xffffffffu, v, by);
+  return v;
+}
+
+// The highest bin with which the blocks counted from the top are `need` or more, and how many of that bin are needed; the
+// histogram is then zeros. All threads of the block, between barriers; the last one is the caller's.
+DEVICE void find_bin(Shared<u32> histogram, Shared<u32> chosen, Shared<u32> parts, u32 need, int thread) {
+  const int lane = thread & 31, warp = thread >> 5, highest = kBins - 1 - kBinsEach * thread;   // of the thread's bins
+  u32 count[kBinsEach], through = 0;
+#pragma unroll
+  for (int i = 0; i < kBinsEach; ++i) {
+    through += count[i] = histogram.ld(highest - i);
+    histogram.st(highest - i, 0);
+  }
+  u32 before = -through;
 #pragma unroll
   for (int by = 1; by < 32; by *= 2) {
     const u32 other = __shfl_up_sync(0xffffffffu, through, by);
     through += lane >= by ? other : 0;
   }
-  u32 before = through - own;
+  if (lane == 31) parts.st(2 * warp, through);
+  __syncthreads();
+  through += lanes_sum(lane < warp ? parts.ld(2 * lane) : 0);
+  before += through;
   if (before >= need || through < need) return;
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < kBinsEach; ++i) {
     if (before < need && before + count[i] >= need) {
       chosen.st(0, static_cast<u32>(highest - i));
       chosen.st(1, need - before);
@@ -102,18 +119,11 @@ DEVICE void find_bin(Shared<u32> histogram, Shared<u32> chosen, u32 need, int la
   }
 }
 
-// The sum of v over the lanes of a warp.
-DEVICE u32 lanes_sum(u32 v) {
-#pragma unroll
-  for (int by = 16; by > 0; by /= 2) v += __shfl_xor_sync(0xffffffffu, v, by);
-  return v;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     block_topk(const float* __restrict__ scores, const i32* __restrict__ steps, i32* __restrict__ all_ids, i32 capacity,
                i32 cap) {
-  const Shared<u32> histograms = shared_array<u32>(Layout::histogram, kPasses * kBins);
-  const Shared<u32> chosen = shared_array<u32>(Layout::chosen, kPasses * 2);
+  const Shared<u32> histogram = shared_array<u32>(Layout::histogram, kBins);
+  const Shared<u32> chosen = shared_array<u32>(Layout::chosen, 2);
   const Shared<u32> parts = shared_array<u32>(Layout::parts, kWarps * 2);
 
   const int thread = static_cast<int>(threadIdx.x), lane = thread & 31, warp = thread >> 5;
@@ -138,23 +148,23 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   keys.left = (to < blocks ? to : blocks) - keys.first;
   keys.row = scores + query * capacity + keys.first;
   keys.bring();
-  for (int i = thread; i < kPasses * kBins; i += THREADS) histograms.st(i, 0);
+  for (int i = thread; i < kBins; i += THREADS) histogram.st(i, 0);
   __syncthreads();
 
   u32 need = static_cast<u32>(rest + kBlock - 1) / kBlock;   // blocks at the threshold, of those that reach it
   u32 threshold = 0;                                         // its bits that are known
 #pragma unroll 1
   for (int pass = 0; pass < kPasses; ++pass) {
-    const int shift = 24 - 8 * pass;
-    const Shared<u32> histogram = histograms.part(pass * kBins, kBins), found = chosen.part(2 * pass, 2);
+    const int digit = pass + 1 < kPasses ? kDigit : kLastDigit, shift = pass + 1 < kPasses ? 32 - kDigit * (pass + 1) : 0;
+    const u32 mask = (1u << digit) - 1;
     keys.each([&](u32 key, i32) {
-      if (key >> shift >> 8 == threshold) count_one(histogram, static_cast<int>(key >> shift & 255u));
+      if (key >> shift >> digit == threshold) count_one(histogram, static_cast<int>(key >> shift & mask));
     });
     __syncthreads();
-    if (warp == 0) find_bin(histogram, found, need, lane);
+    find_bin(histogram, chosen, parts, need, thread);
     __syncthreads();
-    threshold = threshold << 8 | found.ld(0);
-    need = found.ld(1);
+    threshold = threshold << digit | chosen.ld(0);
+    need = chosen.ld(1);
   }
 
   // Of the blocks at the threshold the first `need` are chosen, and the last of these may be cut.

@@ -6,11 +6,11 @@ So a block may be cut: then only its first cells are chosen. A query with no mor
 
 Scores are compared as key(s): +0 and -0 are equal, a NaN lies below every number, an infinity is a number like any
 other. Complete blocks weigh four cells each, so with r cells to choose among them ceil(r/4) blocks are needed, and only
-the last of these is cut. The key of the last needed block, the threshold, is found by a radix select, eight bits a
-pass; the blocks above it are chosen, and of those at it the first in order of index.
+the last of these is cut. The key of the last needed block, the threshold, is found by a radix select in three
+passes; the blocks above it are chosen, and of those at it the first in order of index.
 
 Two kernels give the same ids. `short` holds a query's scores in registers, up to `SHORT_BLOCKS` of them; `long` reads
-them again in each of six passes. Which of them runs follows from the reach of a launch, never from the capacity.
+them again in each of five passes. Which of them runs follows from the reach of a launch, never from the capacity.
 """
 
 from __future__ import annotations
@@ -19,23 +19,39 @@ import numpy as np
 
 from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
 
-THREADS = 1024
-#: Scores that a thread of the short kernel holds.
-EACH = 30
-#: Blocks that the short kernel can reach: those of 122,880 cells.
-SHORT_BLOCKS = THREADS * EACH
 KERNELS = ("short", "long")
-#: Of a block: histograms of four passes, what each found, and counts of the warps. `struct Layout` of the source.
-SHARED_BYTES = 4 * 256 * 4 + 4 * 2 * 4 + THREADS // 32 * 2 * 4
+#: Threads of a block: few, so that several blocks share a multiprocessor and one works while another waits; many, so
+#: that few queries of many blocks keep memory busy.
+SHORT_THREADS = 256
+LONG_THREADS = 1024
+#: Scores that a thread of the short kernel holds.
+EACH = 32
+#: Blocks that the short kernel can reach: those of 32,768 cells.
+SHORT_BLOCKS = SHORT_THREADS * EACH
+#: Bins of a pass of the radix select.
+BINS = 1 << 11
+
+
+def shared_bytes(threads: int) -> int:
+    """Shared memory of a block: a histogram, what a pass found, counts of the warps. `struct Layout` of the source."""
+    return BINS * 4 + 2 * 4 + threads // 32 * 2 * 4
 
 
 def kernel(name: str) -> Kernel:
     """The kernel `short` or `long`. Raises StrataError for another name."""
     if name not in KERNELS:
         raise StrataError(f"top-k kernel {name!r}: expected {' or '.join(KERNELS)}")
-    each = EACH if name == "short" else 0
-    defines = (("THREADS", THREADS), ("EACH", each), ("SHARED_BYTES", SHARED_BYTES))
-    return Kernel("block_topk", "block_topk", THREADS, SHARED_BYTES, defines)
+    short = name == "short"
+    threads = SHORT_THREADS if short else LONG_THREADS
+    size = shared_bytes(threads)
+    # Three blocks of the short kernel share the registers of a multiprocessor: at most 80 registers a thread.
+    defines = (
+        ("THREADS", threads),
+        ("EACH", EACH if short else 0),
+        ("MIN_BLOCKS", 3 if short else 1),
+        ("SHARED_BYTES", size),
+    )
+    return Kernel("block_topk", "block_topk", threads, size, defines)
 
 
 def kernels() -> list[Kernel]:

@@ -75,7 +75,7 @@ def matrix(evidence: Evidence) -> Matrix:
             [cell(path, device, records) for _, _, device in devices] + [cell(path, LANES, records)],
         )
         for path in PATHS.values()
-        if path.tier in POLICY.rules and path.operation not in POLICY.baselines
+        if path.tier in POLICY.rules and path.operation not in POLICY.ungated
     ]
     return Matrix(columns, rows)
 

@@ -45,7 +45,7 @@ def test_an_operation_knows_no_other_and_not_the_registry(name: str) -> None:
 def test_gated_are_those_that_replace_another() -> None:
     assert tuple(name for name, one in DESCRIPTORS.items() if one.gated) == GATED == tuple(POLICY.required)
     assert first_gated() == "prompt_attention"
-    assert POLICY.baselines == ("expert_mmq",)
+    assert POLICY.ungated == tuple(name for name, one in DESCRIPTORS.items() if not one.gated)
 
 
 def test_operations_by_what_they_take() -> None:

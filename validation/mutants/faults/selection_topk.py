@@ -159,7 +159,7 @@ _CELLS = (
 _PASSES = (
     _mutant(
         "pass-without-its-digits",
-        "if (key >> shift >> 8 == threshold) count_one",
+        "if (key >> shift >> digit == threshold) count_one",
         "count_one",
         "Each pass counts all blocks, not those that agree with the passes before.",
         "topk_bell",
@@ -168,20 +168,20 @@ _PASSES = (
         "pass-skipped",
         "for (int pass = 0; pass < kPasses; ++pass) {",
         "for (int pass = 0; pass < kPasses - 1; ++pass) {",
-        "The last octet of scores is not looked at.",
+        "The last ten bits of scores are not looked at.",
         "topk_digits",
         also=(
             Edit(
                 SOURCE,
                 "  // Of the blocks at the threshold the first `need`",
-                "  threshold <<= 8;\n  // Of the blocks at the threshold the first `need`",
+                "  threshold <<= kLastDigit;\n  // Of the blocks at the threshold the first `need`",
             ),
-            Edit(SOURCE, "equal += key == threshold;", "equal += (key & ~255u) == threshold;"),
-            Edit(SOURCE, "above += key > threshold;", "above += (key & ~255u) > threshold;"),
+            Edit(SOURCE, "equal += key == threshold;", "equal += (key & ~1023u) == threshold;"),
+            Edit(SOURCE, "above += key > threshold;", "above += (key & ~1023u) > threshold;"),
             Edit(
                 SOURCE,
                 "keys.each([&](u32 key, i32 block) {",
-                "keys.each([&](u32 key, i32 block) {\n    key &= ~255u;",
+                "keys.each([&](u32 key, i32 block) {\n    key &= ~1023u;",
             ),
         ),
     ),
@@ -194,9 +194,16 @@ _PASSES = (
     ),
     _mutant(
         "own-counted-before",
-        "u32 before = through - own;",
-        "u32 before = through - own / 2;",
-        "A lane's bins count in part for what lies before them.",
+        "u32 before = -through;",
+        "u32 before = -(through / 2);",
+        "A thread's bins count in part for what lies before them.",
+        "topk_bell",
+    ),
+    _mutant(
+        "counts-stay",
+        "    histogram.st(highest - i, 0);\n",
+        "",
+        "Counts of a pass are added to those of the pass before.",
         "topk_bell",
     ),
     _mutant(
@@ -246,23 +253,30 @@ _PASSES = (
 _BARRIERS = (
     _mutant(
         "barrier-after-zeros",
-        "histograms.st(i, 0);\n  __syncthreads();",
-        "histograms.st(i, 0);",
+        "histogram.st(i, 0);\n  __syncthreads();",
+        "histogram.st(i, 0);",
         "Counting begins before all counts are zero.",
         "topk_bell",
     ),
     _mutant(
         "barrier-before-bins",
-        "    __syncthreads();\n    if (warp == 0) find_bin",
-        "    if (warp == 0) find_bin",
+        "    __syncthreads();\n    find_bin",
+        "    find_bin",
         "Bins are looked through before all is counted.",
         "topk_bell",
     ),
     _mutant(
         "barrier-after-bins",
-        "find_bin(histogram, found, need, lane);\n    __syncthreads();",
-        "find_bin(histogram, found, need, lane);",
+        "find_bin(histogram, chosen, parts, need, thread);\n    __syncthreads();",
+        "find_bin(histogram, chosen, parts, need, thread);",
         "The bin is read before it is found.",
+        "topk_bell",
+    ),
+    _mutant(
+        "barrier-between-warps-bins",
+        "parts.st(2 * warp, through);\n  __syncthreads();",
+        "parts.st(2 * warp, through);",
+        "Counts of other warps' bins are read before they are written.",
         "topk_bell",
     ),
     _mutant(

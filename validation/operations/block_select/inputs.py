@@ -70,8 +70,12 @@ def build(case: SelectCase) -> Inputs:
     room[:used] = keys
     if case.blocks > used:  # one row again and again: it is never read
         room[used:] = np.ldexp(stream.child("unread").normals(DIMS), _UNREAD)
-    cap = case.widest + int(stream.child("spare").below(_SPARE + 1, ()))
-    return Inputs(np.ascontiguousarray(q), room, lengths.steps(n_kv, case.widths(n_kv)), cap)
+    return Inputs(np.ascontiguousarray(q), room, lengths.steps(n_kv, case.widths(n_kv)), places(case))
+
+
+def places(case: SelectCase) -> int:
+    """Places of a row of ids: as many as its widest query chooses, and up to `_SPARE` more."""
+    return case.widest + int(case.stream("select").child("spare").below(_SPARE + 1, ()))
 
 
 def _rows(case: SelectCase, stream: Stream, q: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

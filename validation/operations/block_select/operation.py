@@ -38,6 +38,7 @@ from validation.operations.block_select import (
     near_ties,
     plan,
     random_cases,
+    record,
     reference,
     sampling,
     sizes,
@@ -85,6 +86,8 @@ class BlockSelect(RowOperation):
 
     def __init__(self, name: str, under_test: Mapping[str, Scorer] = SCORERS) -> None:
         self.name, self.under_test = name, under_test
+        if name == "block_select":
+            self.record = record.BlockSelection()
         self._own = under_test[name]
 
     def recipes(self) -> Sequence[NamedRecipe]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strata.kernels.selection import BLOCK, TOP
-from strata.kernels.topk_kernels import SHORT_BLOCKS, THREADS
+from strata.kernels.topk_kernels import LONG_THREADS, SHORT_BLOCKS, SHORT_THREADS
 from validation.core.entry import Planned
 from validation.operations.block_select.case import SelectCase
 from validation.operations.block_select.recipes import EDITION
@@ -15,13 +15,15 @@ from validation.operations.block_topk.recipes import RECIPES
 _SMALL = (4 * 133 + 1, 9, 150)
 #: Of recipes that need sizes of their own: every edge.
 _OWN = {"topk_lengths": (203, 48, 91), "topk_digits": (4 * 260 + 2, 8, 500)}
-#: Sizes of `topk_sizes`: no cell and no block; one score for each thread, and one more; as many as are held, and one
-#: more, for which the other kernel runs.
+#: Sizes of `topk_sizes`: no cell and no block; one score for each thread of either kernel, and one more; as many as are
+#: held, and one more, for which the other kernel runs.
 SIZES = (
     (0, 1, TOP),
     (3, 2, 1),
-    (BLOCK * THREADS, 1, 1000),
-    (BLOCK * (THREADS + 1), 1, TOP),
+    (BLOCK * SHORT_THREADS, 1, 500),
+    (BLOCK * (SHORT_THREADS + 1), 1, 1000),
+    (BLOCK * LONG_THREADS, 1, 1000),
+    (BLOCK * (LONG_THREADS + 1), 1, TOP),
     (BLOCK * SHORT_BLOCKS, 1, TOP),
     (BLOCK * (SHORT_BLOCKS + 1), 1, TOP),
 )

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from strata.kernels import topk_kernels
 from strata.kernels.selection import BLOCK as CELLS
-from validation.core.sizes import AHEAD, BITS, BLOCK, EVERY_ROW, TILE, Measured, Side, Size, Sizes
+from validation.core.sizes import AHEAD, BITS, BLOCK, EVERY_ROW, Measured, Side, Size, Sizes
 from validation.operations.block_select import lengths
 from validation.operations.block_select.case import SelectCase
 
 _TABLE = (
     Size(
-        ("topk_kernels.py:THREADS",),
-        topk_kernels.THREADS,
+        ("topk_kernels.py:SHORT_THREADS",),
+        topk_kernels.SHORT_THREADS,
         "blocks chosen from",
         Side.EDGE,
-        "blocks of a turn",
+        "blocks of a turn of the short kernel",
+    ),
+    Size(
+        ("topk_kernels.py:LONG_THREADS",),
+        topk_kernels.LONG_THREADS,
+        "blocks chosen from",
+        Side.EDGE,
+        "blocks of a turn of the long kernel",
     ),
     Size(
         ("topk_kernels.py:SHORT_BLOCKS", "topk_kernels.py:EACH"),
@@ -27,10 +34,12 @@ _TABLE = (
 
 _FIXED = {
     EVERY_ROW: ("block_topk.cu:kBlock",),
-    TILE: ("topk_kernels.py:SHARED_BYTES",),
-    BLOCK: ("block_topk.cu:kWarps",),
+    BLOCK: ("block_topk.cu:kWarps", "block_topk.cu:kBinsEach"),
     AHEAD: ("block_topk.cu:kAhead",),
-    BITS: ("block_topk.cu:kBins", "block_topk.cu:kPasses", "block_topk.cu:kNoBlock", "block_topk.cu:kNaN"),
+    BITS: (
+        *(f"block_topk.cu:{name}" for name in ("kBins", "kPasses", "kDigit", "kLastDigit", "kNoBlock", "kNaN")),
+        "topk_kernels.py:BINS",
+    ),
 }
 
 
