@@ -64,12 +64,13 @@ def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: 
         **{f"{operation}.cu": {operation} for operation in cells | experts | around},
         "block_decode.cu": set(),  # belongs to no path
         **{f"{operation}.cu": {operation} for operation in selecting},
-        "block_topk.cu": selecting,
+        "block_topk.cu": {"block_select", "block_topk"},
+        "block_split.cu": {"block_select"},
         "compare_bytes.cu": set(),  # nor does this
         "expert_prepare.cu": {"expert_fused"},
         "include/activation.cuh": {"expert_fused"},
         "include/block_score.cuh": selecting,
-        "include/shared_count.cuh": selecting,
+        "include/shared_count.cuh": {"block_select", "block_topk"},
         "include/split_row.cuh": {"block_select"},
         "include/store_pair.cuh": {"block_select"},
         "include/exp2.cuh": attention | experts | around,

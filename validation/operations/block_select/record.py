@@ -8,7 +8,6 @@ of `simt` paths follow no rule of a tensor core and are the same on every card.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -187,7 +186,6 @@ def _far(path: Path, case: SelectCase) -> set[str]:
     return {part.name for part in far.parts(case, path, nobody)} if RECIPES[case.recipe].far else set()
 
 
-@lru_cache(maxsize=64)
 def _cells(case: SelectCase) -> np.ndarray:
     """int64 [queries]: the cells of each query."""
     return lengths.cells(case)
