@@ -51,7 +51,10 @@ _ENDED = re.compile(
 )
 
 #: A source without a fault, that needs the standard headers and the library.
-PROBE = '#include "standard.hpp"\nint main() { throw std::vector<std::string>(1, "probe"); }\n'
+PROBE = """#include <string>
+#include "standard.hpp"
+int main() { throw std::vector<std::string>(1, "probe"); }
+"""
 
 
 def compiled(
@@ -108,5 +111,5 @@ def first_error(log: str) -> str:
 def of_source(log: str, folder: str) -> bool:
     """Whether a log has an error at a line of a kernel or of its headers, which lie in `folder` as the compiler was
     given it. One in the headers of lanes may be the compiler's, which has no C++ library, say."""
-    own = rf"^{re.escape(folder)}/(?!runtime/|unit\.cpp)[^:\n]+:\d+:(\d+:)? (fatal )?error:"
+    own = rf"^{re.escape(folder)}/(?!runtime/|unit\.cpp|machine\.cpp)[^:\n]+:\d+:(\d+:)? (fatal )?error:"
     return re.search(own, log, re.MULTILINE) is not None
