@@ -35,7 +35,18 @@ from strata.memory.plan import command as memory_command
 
 @command("strata")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `strata` with `arguments` (default: the command line's) and return its exit status."""
+    """Run the command `strata`.
+
+    Parameters
+    ----------
+    arguments
+        The words after its name; None for those of the command line.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
     parser = argparse.ArgumentParser(prog="strata", description="Prompt-side kernels and what they run on.")
     parser.add_argument("--version", action="version", version=f"strata {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -93,7 +104,29 @@ def list_switches() -> int:
 
 
 def gate(capability: str | None, every: bool, as_json: bool, each: bool = False) -> int:
-    """Print the gate's table for this machine, for one compute capability, or for `every` one; 0 unless it cannot."""
+    """Print the gate's table for this machine, for one compute capability, or for every one.
+
+    Parameters
+    ----------
+    capability
+        A compute capability as people write it, `7.5`; None for this machine.
+    every
+        Whether all capabilities that the pinned compilers know are shown, whatever `capability` says.
+    as_json
+        Whether the table is JSON.
+    each
+        Whether each path has lines of its own.
+
+    Returns
+    -------
+    int
+        The exit status, 0.
+
+    Raises
+    ------
+    StrataError
+        For a `capability` that is no such number.
+    """
     lowest = min(path.min_capability for path in PATHS.values())
     if every:
         known = sorted({arch for archs in PINNED_ARCHS.values() for arch in archs if arch >= lowest})

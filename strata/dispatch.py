@@ -27,9 +27,21 @@ Gate = Callable[[Path, Device], Decision]
 
 @dataclass(frozen=True)
 class Served:
-    """path: the name of the path that serves, None when none can; reason: one line; target: what to compile it for,
-    `sm_NN`, or `compute_NN` for PTX; None on the CPU, or without a path. instead_of: the path of the device's tier
-    when it was refused, and cause by what: `switch`, `compiler`, `gate`, or, of experts, `layer` or `probe`."""
+    """Which path serves a call, and why.
+
+    Parameters
+    ----------
+    path
+        The name of the path that serves, None when none can.
+    reason
+        One line.
+    target
+        What to compile the path for: `sm_NN`, or `compute_NN` for PTX; None on the CPU, or without a path.
+    instead_of
+        The name of the path of the device's tier when it was refused, else None.
+    cause
+        What refused it: `switch`, `compiler`, `gate`, or, of experts, `layer` or `probe`; else None.
+    """
 
     path: str | None
     reason: str
@@ -39,9 +51,29 @@ class Served:
 
 
 def serve(operation: str, mode: str, device: Device, switches: Switches, gate: Gate) -> Served:
-    """The path that serves `operation` over `mode` on `device`.
+    """The path that serves an operation over a mode on a device.
 
-    gate: the decision for a path and a device. Raises StrataError for an operation or a mode that does not exist.
+    Parameters
+    ----------
+    operation, mode
+        Names, as in paths.
+    device
+        The device that asks.
+    switches
+        What the environment asks for.
+    gate
+        The decision for a path and a device.
+
+    Returns
+    -------
+    Served
+        The path of the device's tier where switches, compiler and gate let it serve, else the baseline; without a path
+        where nothing can run on the device.
+
+    Raises
+    ------
+    StrataError
+        For an operation or a mode that does not exist.
     """
     fast, base = _candidates(operation, mode, device)
     if device.capability is None:

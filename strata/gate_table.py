@@ -16,7 +16,17 @@ from strata.switches import Switches
 
 @dataclass(frozen=True)
 class Row:
-    """One path on one device: what the gate says of it, and what serves its operation and mode there."""
+    """One path on one device.
+
+    Parameters
+    ----------
+    path
+        The name of a gated path.
+    decision
+        What the gate says of it there.
+    served
+        What serves its operation and mode there.
+    """
 
     path: str
     decision: Decision
@@ -66,8 +76,19 @@ def _kind(path: str | None) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """rows: by device, in the order of the table of paths; accepted, local: how many records there are of each;
-    problems: lines about switches and about files that are no records."""
+    """What the gate and dispatch say of every gated path on some devices.
+
+    Parameters
+    ----------
+    devices
+        Each device with a row for each gated path, in the order of the table of paths.
+    switches
+        What the environment asks for.
+    accepted, local
+        How many records there are that everybody has, and of this machine alone.
+    problems
+        Lines about switches and about files that are no records.
+    """
 
     devices: tuple[tuple[Device, tuple[Row, ...]], ...]
     switches: Switches
@@ -77,7 +98,17 @@ class Table:
 
     @staticmethod
     def of(devices: Sequence[Device], switches: Switches, gate: InstalledGate) -> Table:
-        """The table of some devices."""
+        """The table of some devices.
+
+        Parameters
+        ----------
+        devices
+            The devices, each of which gets a row for every gated path.
+        switches
+            What the environment asks for.
+        gate
+            The gate of this installation, with its records.
+        """
         gated = [path for path in PATHS.values() if path.baseline is not None]
         local = sum(record.local for record in gate.store.records)
         return Table(
@@ -98,8 +129,14 @@ class Table:
         )
 
     def text(self, each: bool = False) -> str:
-        """For people: of each device, what holds of each operation and tier; or, with `each`, three or four lines for
-        each path."""
+        """The table for people.
+
+        Parameters
+        ----------
+        each
+            Whether every path has three or four lines of its own. Otherwise there is a summary for each operation and
+            tier.
+        """
         lines = [f"records: {self.accepted} accepted, {self.local} of this machine"]
         lines += [f"switch: {name}={value}" for name, value in self.switches.values.items()]
         lines += [f"switch: {note}" for note in self.switches.notes]

@@ -30,9 +30,21 @@ def command(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Decision:
-    """reason: one line that begins with `open` or `locked`; way: one line, what would open it, "" when it is open;
-    record: the name of the record that opened it, or of the one that came nearest; doubt: what nobody knows of an open
-    path on that device, "" for nothing, and a part of the reason."""
+    """What the gate says of a path on a device.
+
+    Parameters
+    ----------
+    open
+        Whether the path may serve.
+    reason
+        One line that begins with `open` or `locked`.
+    way
+        One line on what would open it, "" when it is open.
+    record
+        The name of the record that opened it, or of the one that came nearest; None without one.
+    doubt
+        What nobody knows of an open path on that device, "" for nothing; it is a part of the reason.
+    """
 
     open: bool
     reason: str
@@ -61,7 +73,23 @@ def _unpredicted(path: Path, device: Device, record: Record) -> str:
 def decide(
     path: Path, device: Device, sources: Sources, records: Iterable[Record], policy: Policy = POLICY
 ) -> Decision:
-    """Whether `path`, made of `sources`, is open on `device`. Pure; raises nothing, whatever a record holds."""
+    """Whether a path is open on a device.
+
+    This is a pure function, and nothing is raised, whatever a record holds.
+
+    Parameters
+    ----------
+    path
+        The path.
+    device
+        The device.
+    sources
+        What the path is made of here.
+    records
+        The records that may prove it.
+    policy
+        What is asked of a record.
+    """
     rule = policy.rules.get(path.tier)
     if rule is None or path.operation in policy.baselines:
         what = f"{path.tier} paths" if rule is None else "baselines"

@@ -45,6 +45,8 @@ class Tier:
 
     Parameters
     ----------
+    name
+        As in paths.
     number
         The macro `TIER` of its kernels, which is the lowest compute capability that has its instructions.
     serves

@@ -8,6 +8,10 @@ of the magnitudes of all that the chain adds, 2**E and every partial sum are at 
     one step:  error <= ((block + 1) 2**-F + 2**-23) P
 
 An instruction with k products is ceil(k / block) steps, and a chain of instructions adds its errors.
+
+References
+----------
+docs/arithmetic.md has the rules of the cards.
 """
 
 from __future__ import annotations
@@ -22,7 +26,15 @@ TURING_RIVAL = RULES["sm_75_block4"]
 
 
 def instruction(rule: Rule, products: int) -> float:
-    """Relative error of one instruction of `products` products, of the magnitudes summed so far."""
+    """Relative error of one instruction, of the magnitudes summed so far.
+
+    Parameters
+    ----------
+    rule
+        The rule that the tensor core follows.
+    products
+        Products of the instruction.
+    """
     if rule.block == 0:  # the exact sum, rounded once
         return U
     block = min(rule.block, products)
@@ -31,9 +43,18 @@ def instruction(rule: Rule, products: int) -> float:
 
 
 def high_low(rule: Rule, products: int, total: int) -> float:
-    """Relative error of sum (hi + lo) b over `total` products, of sum |hi + lo||b|; lo products first.
+    """Relative error of sum (hi + lo) b, of sum |hi + lo||b|; lo products first.
 
     |lo| <= 2**-11 |hi| for the halves of one number, so the steps that add lo products have small sums.
+
+    Parameters
+    ----------
+    rule
+        The rule that the tensor core follows.
+    products
+        Products of an instruction.
+    total
+        Products of the sum.
     """
     count, one = total / products, instruction(rule, products)
     return float((count * one * (1 + 2.0**-11) + count * one * 2.0**-11) * (1 + 2.0**-10))

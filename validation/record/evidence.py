@@ -25,8 +25,23 @@ from validation.record import merkle
 
 @dataclass(frozen=True)
 class Evidence:
-    """One case on one path. inputs: `input_digest`; output: root over `rows` rows of `width`; file: the output on disk,
-    float32 little endian [rows, width]; witnesses, images: what was launched and what it was compiled to."""
+    """One case on one path, as a record needs it.
+
+    Parameters
+    ----------
+    path, case
+        The path's name and the case's text.
+    inputs
+        `input_digest`.
+    output
+        The root over the rows of the output.
+    rows, width
+        The sizes of the output.
+    file
+        The output on disk, float32 little endian [rows, width].
+    witnesses, images
+        What was launched and what it was compiled to.
+    """
 
     path: str
     case: str
@@ -39,7 +54,13 @@ class Evidence:
     images: tuple[Image, ...]
 
     def values(self) -> np.ndarray:
-        """float32 [rows, width]: the output. Raises StrataError when the file is not what was kept."""
+        """The output, float32 [rows, width].
+
+        Raises
+        ------
+        StrataError
+            When the file is not what was kept.
+        """
         try:
             found = np.fromfile(self.file, dtype="<f4")
         except OSError as error:
@@ -68,14 +89,32 @@ def input_digest(arrays: Mapping[str, np.ndarray | None]) -> str:
 
 
 def leaves(path: str, case: str, rows: np.ndarray) -> list[bytes]:
-    """The leaf hash of every row. rows: float32 [rows, width]."""
+    """The leaf hash of every row.
+
+    Parameters
+    ----------
+    path, case
+        The path's name and the case's text.
+    rows
+        float32 [rows, width].
+    """
     return [merkle.leaf(row_bytes(path, case, index, values)) for index, values in enumerate(rows)]
 
 
 class Keeper:
-    """The recorder of a run (see `validation.core.settings.Recorder`); a context manager, whose files go when it ends.
+    """The recorder of a run (see `validation.core.settings.Recorder`), whose files go at the end of its `with` block.
 
-    cases: for every ended case in order its evidence, None where it gave no output. directory: where files may lie.
+    Its attribute `cases` has the evidence of every ended case, in order, None where a case gave no output.
+
+    Parameters
+    ----------
+    directory
+        Where files may lie; it is made where it is not there.
+
+    Raises
+    ------
+    StrataError
+        When nothing can be written there.
     """
 
     def __init__(self, directory: FilePath) -> None:
@@ -96,7 +135,26 @@ class Keeper:
         witnesses: Sequence[Witness],
         images: Sequence[Image],
     ) -> None:
-        """Keep the case that is running. Raises StrataError when its output cannot be written."""
+        """Keep the case that is running.
+
+        Parameters
+        ----------
+        path
+            What runs it.
+        case
+            The case.
+        inputs
+            What the operation computes on.
+        out
+            Its output.
+        witnesses, images
+            What was launched and what it was compiled to.
+
+        Raises
+        ------
+        StrataError
+            When the output cannot be written.
+        """
         operation = registry.recordable(path.operation)
         rows = operation.matrix(out)
         file = self._folder.path / f"{len(self.cases)}.rows"

@@ -38,7 +38,20 @@ _FACTS = (
 
 
 def of_run(value: Mapping[str, Any], name: str) -> Source:
-    """The source of a parsed run. Raises StrataError naming the field that is not as expected."""
+    """The source of a parsed run.
+
+    Parameters
+    ----------
+    value
+        The run.
+    name
+        The name of the file.
+
+    Raises
+    ------
+    StrataError
+        Naming the field that is not as expected.
+    """
     value, source = of_schema(value, name, SCHEMA, _case)
     plan = value.get("plan") if isinstance(value.get("plan"), dict) else {}
     assert isinstance(plan, dict)
@@ -54,10 +67,28 @@ def of_run(value: Mapping[str, Any], name: str) -> Source:
 def of_schema(
     value: Mapping[str, Any], name: str, schema: str, case_of: Callable[[Any, str], CaseView]
 ) -> tuple[Mapping[str, Any], Source]:
-    """What runs of every schema tell: the value with its texts made safe to show, and the source of it.
+    """What runs of every schema tell.
 
-    case_of: reads a case; the name of its place is for messages. Raises StrataError naming the field that is not as
-    expected.
+    Parameters
+    ----------
+    value
+        The run.
+    name
+        The name of the file.
+    schema
+        That it must be of.
+    case_of
+        What reads a case; the name of its place is for messages.
+
+    Returns
+    -------
+    (Mapping, Source)
+        The value with its texts made safe to show, and the source of it.
+
+    Raises
+    ------
+    StrataError
+        Naming the field that is not as expected.
     """
     try:
         value = shown_throughout(dict(value))

@@ -30,8 +30,15 @@ CARDS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A path on a device. state: `open`, `locked`, `surrogate`, `simulated` or `n/a`; reason, way: of the
-    gate, one line each."""
+    """A path on a device.
+
+    Parameters
+    ----------
+    state
+        `open`, `locked`, `surrogate`, `simulated` or `n/a`.
+    reason, way
+        What the gate says of it, one line each.
+    """
 
     state: str
     reason: str
@@ -40,7 +47,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """columns: heading and what it stands for; rows: a path and its cells."""
+    """What the gate says of paths on devices.
+
+    Parameters
+    ----------
+    columns
+        Heading and what it stands for.
+    rows
+        A path and its cells.
+    """
 
     columns: Sequence[tuple[str, str]]
     rows: Sequence[tuple[str, Sequence[Cell]]]
@@ -74,7 +89,19 @@ def usable(evidence: Evidence) -> list[Source]:
 
 
 def cell(path: Path, device: Device, sources: Sources, records: Sequence[Record]) -> Cell:
-    """What the gate says of one path, which is made of `sources`, on one device."""
+    """What the gate says of one path on one device.
+
+    Parameters
+    ----------
+    path
+        The path.
+    device
+        The device.
+    sources
+        What the path is made of.
+    records
+        The records that may prove it.
+    """
     decision = decide(path, device, sources, records)
     if decision.open:
         # Were they accepted is what the whole matrix asks, and what its reader is told.

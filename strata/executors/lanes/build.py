@@ -58,7 +58,15 @@ FLAGS = (
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++ compiler: the command that starts it and the first line of its version."""
+    """A C++ compiler.
+
+    Parameters
+    ----------
+    command
+        The words that start it.
+    version
+        The first line of what it says of its version.
+    """
 
     command: tuple[str, ...]
     version: str
@@ -90,9 +98,12 @@ def _candidates() -> Iterable[tuple[str, ...]]:
 
 
 def find_compiler() -> Compiler:
-    """The compiler `CXX` names, else g++, clang++ or c++ of the system, else the ziglang wheel.
+    """The compiler that `CXX` names, else g++, clang++ or c++ of the system, else the ziglang wheel.
 
-    Raises ExecutorUnavailable when there is none that answers.
+    Raises
+    ------
+    ExecutorUnavailable
+        When there is none that answers, and on a system or a processor that lanes do not run on.
     """
     machine = platform.machine().lower()
     if not sys.platform.startswith("linux") or machine not in ("x86_64", "amd64", "aarch64", "arm64"):
@@ -128,7 +139,17 @@ def _native(command: tuple[str, ...]) -> bytes:
 
 @dataclass(frozen=True)
 class Built:
-    """A compiled kernel on disk: `path` is the library, or the program of the sanitize flavor."""
+    """A compiled kernel on disk.
+
+    Parameters
+    ----------
+    path
+        The library, or the program of the sanitize flavor.
+    options
+        The words that the compiler was given.
+    compiler
+        What compiled it.
+    """
 
     path: Path
     options: tuple[str, ...]
@@ -140,11 +161,24 @@ _refused: dict[str, BuildError] = {}
 
 
 def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
-    """Compile `kernel` by `compiler`, or take it from the cache, where it is kept under a digest of the source,
-    every header, the options, the compiler and the processor.
+    """Compile a kernel, or take it from the cache, where it is kept under a digest of the source, every header, the
+    options, the compiler and the processor.
 
-    Raises BuildError with the compiler's log when the source is wrong, ExecutorUnavailable without a cache or room in
-    it, and when the compiler cannot compile.
+    Parameters
+    ----------
+    kernel
+        What to compile.
+    flavor
+        `fast`, `checked` or `sanitize`.
+    compiler
+        What compiles it.
+
+    Raises
+    ------
+    BuildError
+        When the source is wrong; the error has the compiler's log.
+    ExecutorUnavailable
+        Without a cache or room in it, and when the compiler cannot compile.
     """
     apart = _is_gcc(compiler)
     files = _snapshot(kernel, apart)

@@ -37,15 +37,23 @@ def compiled(
 
     Parameters
     ----------
-    command, identity : of the compiler: what starts it, and what tells it and the processor from others.
-    options, includes : all but the kernel's macros; where headers are searched.
-    files : what is compiled, by the name below `folder` that it is included as; of these, SOURCE and the runtime.
-    folder : the name of the directory that holds them in a build.
+    command
+        What starts the compiler.
+    identity
+        What tells the compiler and the processor from others.
+    options
+        All of a build's options but the kernel's macros.
+    includes
+        The options that say where headers are searched.
+    files
+        What a build compiles, by the name below `folder` that it is included as. SOURCE and the runtime are taken.
+    folder
+        The name of the directory that holds them in a build.
 
     Raises
     ------
     ExecutorUnavailable
-        Without a cache.
+        There is no cache.
     """
     ours = {name: data for name, data in files.items() if name == SOURCE or name.startswith("runtime/")}
     parts: list[str | bytes] = [*identity, *options]

@@ -27,11 +27,30 @@ _found: dict[Path, bool] = {}
 
 
 def folder(command: Sequence[str], identity: Sequence[str | bytes], options: Sequence[str], header: bytes) -> str:
-    """The directory to search for headers first, which holds NAME precompiled; empty when there is none.
+    """The directory to search for headers first, which holds `NAME` precompiled.
 
-    command: of the compiler, which must be GCC; identity: what tells it and the processor from others; options: all
-    but the kernel's macros; header: the bytes of NAME. The first few builds of a process do without, unless an
-    earlier process has made it. Raises ExecutorUnavailable without a cache.
+    The first few builds of a process do without, unless an earlier process has made it.
+
+    Parameters
+    ----------
+    command
+        The words that start the compiler, which must be GCC.
+    identity
+        What tells the compiler and the processor from others.
+    options
+        What the compiler is told, all but the kernel's macros.
+    header
+        The bytes of `NAME`.
+
+    Returns
+    -------
+    str
+        Empty when there is no such directory.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        Without a place for a cache.
     """
     key = cache.content_key([*identity, *options, header], "lanes-standard")
     place = cache.directory() / key

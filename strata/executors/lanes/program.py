@@ -32,8 +32,27 @@ _OPTIONS = {
 
 
 def launch(path: Path, request: Request) -> int:
-    """Run the program `path`; returns how many blocks finished. Raises LaunchError with the first
-    lines of the sanitizer's report, or the message of the lane that broke a rule."""
+    """Run a kernel that is a program.
+
+    Parameters
+    ----------
+    path
+        The program.
+    request
+        What to run, and on what.
+
+    Returns
+    -------
+    int
+        How many blocks finished.
+
+    Raises
+    ------
+    LaunchError
+        With the first lines of the sanitizer's report, or the message of the lane that broke a rule.
+    ExecutorUnavailable
+        When the program does not start, and without room for temporary files.
+    """
     try:
         held = tempfile.TemporaryDirectory(prefix="strata-")
     except OSError as error:

@@ -26,7 +26,15 @@ from validation.record.rules.subject import Subject
 
 @dataclass(frozen=True)
 class Refusal:
-    """rule: short name of what is broken; reason: one line."""
+    """One thing that is broken.
+
+    Parameters
+    ----------
+    rule
+        The short name of it.
+    reason
+        One line.
+    """
 
     rule: str
     reason: str
@@ -34,10 +42,29 @@ class Refusal:
 
 @dataclass
 class Recomputed:
-    """Refusals of all rows, and what was found.
+    """Refusals of the rows of a record, and what was found.
 
-    every: predict all rows of a case and not those alone that are shown; followed: readings that give the bits of all
-    cases so far, None before the first.
+    Parameters
+    ----------
+    subject
+        The record.
+    predictor
+        What predicts bits; None leaves them out.
+    every
+        Whether all rows of a case are predicted and not those alone that are shown.
+
+    Attributes
+    ----------
+    refusals
+        What is broken.
+    followed
+        Readings that give the bits of all cases so far, None before the first.
+    rows
+        Rows that were shown and computed.
+    bounded
+        Those held against FP64.
+    enclosed
+        Outputs held against their true value.
     """
 
     subject: Subject

@@ -38,7 +38,21 @@ _CROSS = 1 + 2.0**-9
 
 
 def score_error(of: Terms, products: int, rule: Rule) -> np.ndarray:
-    """float64 [kv, group, n]: the largest error of every score; products: of one instruction of the tier."""
+    """The largest error of every score.
+
+    Parameters
+    ----------
+    of
+        What the query's outputs are made of.
+    products
+        Products of one instruction of the tier.
+    rule
+        The rule that the tensor core follows.
+
+    Returns
+    -------
+    float64 array [kv, group, n]
+    """
     kv, group, dims = of.q.shape
     cells, slices = of.k.shape[-1], dims // SLICE
     q = of.q.reshape(kv, group, slices, SLICE).transpose(0, 2, 1, 3) * _SCALE
