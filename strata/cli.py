@@ -27,6 +27,7 @@ from strata.executors.first_launch import first_launch
 from strata.expert_engine import probes
 from strata.gate_table import Table
 from strata.gates.installed import InstalledGate
+from strata.kernels.expert_fused import DESCRIPTOR as FUSED
 from strata.kernels.expert_probe import lines
 from strata.kernels.paths import PATHS
 from strata.memory.loan.loan_switches import loan_switches
@@ -174,7 +175,7 @@ def _report(name: str) -> bool:
 
 def _experts(executor: Executor) -> None:
     """Print what the probe of expert kernels says on a card, a line as each is tried; the first time compiles them."""
-    if (executor.capability or 0) < min(path.min_capability for path in PATHS.values() if path.baseline is not None):
+    if (executor.capability or 0) < min(path.min_capability for path in PATHS.values() if path.operation == FUSED.name):
         _row("experts", "this card has no fused path to probe")
         return
     for line in lines(probes(executor)):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from strata.device import Device
-from strata.dispatch import Gate, Served, serve
+from strata.dispatch import Gate, Refused, Served, serve
 from strata.executors.base import StrataError
 from strata.kernels.expert_fused import DESCRIPTOR, SHAPES
 from strata.kernels.expert_probe import Probed
@@ -158,7 +158,8 @@ def _instead(served: Served, cause: str, why: str) -> Served:
     assert served.path is not None
     base = PATHS[served.path].baseline
     reason = f"{base} instead of {served.path}: {why}"
-    return replace(served, path=base, reason=reason, instead_of=served.path, cause=cause)
+    refused = (Refused(served.path, cause, why),)
+    return replace(served, path=base, reason=reason, instead_of=served.path, cause=cause, refused=refused)
 
 
 def _forced(switches: Switches, device: Device, shapes: tuple[int, int]) -> tuple[int, int]:

@@ -35,8 +35,15 @@ class Row:
     @property
     def remark(self) -> str:
         """What keeps the path from serving besides the gate (a switch, the compiler, the device); "" for nothing."""
-        others = self.served.instead_of == self.path and self.served.cause != "gate"
-        return self.served.reason if others or self.served.path is None else ""
+        if self.served.path is None:
+            return self.served.reason
+        own = next((one for one in self.served.refused if one.path == self.path and one.cause != "gate"), None)
+        return "" if own is None else f"{self.served.path} instead of {self.path}: {own.why}"
+
+    @property
+    def told(self) -> dict[str, object]:
+        """What serves, for programs: the reason tells of each path that was refused."""
+        return {name: value for name, value in asdict(self.served).items() if name != "refused"}
 
 
 #: What leads from the summary to the rest.
@@ -167,7 +174,7 @@ class Table:
                 {
                     "name": device.name,
                     "capability": None if device.capability is None else device.dotted,
-                    "paths": [{"path": row.path, **asdict(row.decision), "served": asdict(row.served)} for row in rows],
+                    "paths": [{"path": row.path, **asdict(row.decision), "served": row.told} for row in rows],
                 }
                 for device, rows in self.devices
             ],

@@ -92,6 +92,7 @@ PROMPT_Q4 = "STRATA_PROMPT_ATTN_Q4"
 PROMPT_Q4_TC = "STRATA_PROMPT_ATTN_Q4_TC"
 PROMPT_OLD = "STRATA_PROMPT_ATTN_OLD"
 SELECT_SIMT = "STRATA_SELECT_SIMT"
+SELECT_TC = "STRATA_SELECT_TC"
 VERIFY_RECLAIM = "STRATA_VERIFY_RECLAIM"
 LOAN_ELASTIC = "STRATA_PREFILL_ELASTIC_LOAN"
 LOAN_MTP = "STRATA_PREFILL_MTP_LOAN"
@@ -175,9 +176,16 @@ _ROWS = (
         "flag",
         ("0", "1"),
         "0",
-        "1: asks for the FP32 kernel of block selection.",
+        "1: asks for the tiled FP32 scorer of block selection, whose sums may change which cells are read.",
         "block_select",
-        works=False,
+    ),
+    Switch(
+        SELECT_TC,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: asks for the tensor-core scorer of block selection, before the tiled one; it may change them as well.",
+        "block_select",
     ),
     Switch(
         LOAN_ELASTIC,

@@ -16,7 +16,7 @@ from strata.gates.evidence import concerns, refusal
 from strata.gates.policy import POLICY, Policy, span
 from strata.gates.record import Record
 from strata.gates.sources import Sources
-from strata.kernels import registry
+from strata.kernels import registry, tiers
 from strata.kernels.path import Path
 
 #: What makes a record, and so opens a path.
@@ -62,10 +62,10 @@ def _unpredicted(path: Path, device: Device, record: Record) -> str:
     """What an open path's line adds on a device whose tensor-core rule nobody knows, unless a record of its own kind
     opened it: the record proves bounds on another kind of card, and no bits here. "" where all is known.
 
-    Experts have no such rule: their dots are exact integers.
+    Experts have no such rule, since their dots are exact integers, nor have paths without tensor cores.
     """
     known = f"sm_{device.capability}" in RULES or record.capability == device.capability
-    if known or not registry.find(path.operation).rounded_sums:
+    if known or not (registry.find(path.operation).rounded_sums and tiers.find(path.tier).tensor_cores):
         return ""
     return f"which tensor-core rule {device.dotted} follows is not known, so no bits are predicted there"
 
@@ -91,9 +91,9 @@ def decide(
         What is asked of a record.
     """
     rule = policy.rules.get(path.tier)
-    if rule is None or path.operation in policy.baselines:
-        what = f"{path.tier} paths" if rule is None else "baselines"
-        return Decision(True, f"open: {what} need no record")
+    if rule is None or path.operation in policy.ungated:
+        what = f"{path.tier} paths need" if rule is None else f"{path.operation} replaces nothing and needs"
+        return Decision(True, f"open: {what} no record")
     way = f"a card of compute capability {span(rule.recorded)} opens it by `{command(path)}`"
     if device.capability is None:
         return Decision(False, f"locked: simulated: {device.name} proves nothing of a card", way)

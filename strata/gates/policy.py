@@ -39,14 +39,14 @@ class Policy:
         By tier; a tier without one needs no record.
     required
         The cases that a record must hold, by gated operation, all of which are named.
-    baselines
-        Operations that need no record although their tiers have a rule, because they are what serves where nothing is
-        proved.
+    ungated
+        Operations that need no record although their tiers have a rule, because they replace nothing: they serve where
+        nothing is proved.
     """
 
     rules: Mapping[str, Rule]
     required: Mapping[str, tuple[Required, ...]] = field(default_factory=dict)
-    baselines: tuple[str, ...] = ()
+    ungated: tuple[str, ...] = ()
 
     def missing(self, operation: str, cases: Iterable[str]) -> str:
         """What the cases of a record lack.
@@ -77,10 +77,10 @@ class Policy:
 
 def published() -> Policy:
     """What the tiers and the operations say of themselves."""
-    rules = {name: Rule(tier.serves, tier.recorded) for name, tier in TIERS.items() if tier.recorded is not None}
+    rules = {name: Rule(tier.serves, tier.recorded) for name, tier in TIERS.items()}
     required = {name: one.required for name, one in DESCRIPTORS.items() if one.gated}
-    free = tuple(name for name, one in DESCRIPTORS.items() if not one.gated and not rules.keys().isdisjoint(one.tiers))
-    return Policy(MappingProxyType(rules), MappingProxyType(required), free)
+    ungated = tuple(name for name, one in DESCRIPTORS.items() if not one.gated)
+    return Policy(MappingProxyType(rules), MappingProxyType(required), ungated)
 
 
 POLICY = published()

@@ -19,6 +19,7 @@ from strata.kernels.paths import Path
 from strata.scratch import Scratch
 from validation.core.case import AnyCase
 from validation.core.challenge import row_bytes
+from validation.core.row_words import words
 from validation.operations import registry
 from validation.record import merkle
 
@@ -37,8 +38,10 @@ class Evidence:
         The root over the rows of the output.
     rows, width
         The sizes of the output.
+    dtype
+        Of its words: float32 or int32.
     file
-        The output on disk, float32 little endian [rows, width].
+        The output on disk, [rows, width] of `dtype`, little endian.
     witnesses, images
         What was launched and what it was compiled to.
     """
@@ -49,12 +52,13 @@ class Evidence:
     output: str
     rows: int
     width: int
+    dtype: np.dtype
     file: FilePath
     witnesses: tuple[Witness, ...]
     images: tuple[Image, ...]
 
     def values(self) -> np.ndarray:
-        """The output, float32 [rows, width].
+        """The output, [rows, width] of `dtype`.
 
         Raises
         ------
@@ -62,7 +66,7 @@ class Evidence:
             When the file is not what was kept.
         """
         try:
-            found = np.fromfile(self.file, dtype="<f4")
+            found = np.fromfile(self.file, dtype=self.dtype.newbyteorder("<"))
         except OSError as error:
             raise StrataError(f"an output kept for the record cannot be read: {error.strerror}") from error
         whole = found.size == self.rows * self.width
@@ -96,7 +100,7 @@ def leaves(path: str, case: str, rows: np.ndarray) -> list[bytes]:
     path, case
         The path's name and the case's text.
     rows
-        float32 [rows, width].
+        float32 or int32 [rows, width].
     """
     return [merkle.leaf(row_bytes(path, case, index, values)) for index, values in enumerate(rows)]
 
@@ -153,10 +157,12 @@ class Keeper:
         Raises
         ------
         StrataError
-            When the output cannot be written.
+            When the output cannot be written, and for rows of another type than the operation's.
         """
         operation = registry.recordable(path.operation)
-        rows = operation.matrix(out)
+        rows = words(operation.matrix(out))
+        if rows.dtype != operation.dtype:
+            raise StrataError(f"{path.name} gave rows of {rows.dtype.name}, expected {operation.dtype.name}")
         file = self._folder.path / f"{len(self.cases)}.rows"
         try:
             rows.tofile(file)
@@ -166,7 +172,7 @@ class Keeper:
         digest = input_digest(operation.arrays(inputs))
         launched, made = tuple(witnesses), tuple(images)
         count, width = rows.shape
-        self._current = Evidence(path.name, case.text(), digest, root, count, width, file, launched, made)
+        self._current = Evidence(path.name, case.text(), digest, root, count, width, rows.dtype, file, launched, made)
 
     def ended(self) -> None:
         """The case that was running has ended."""

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import jsonschema
+import numpy as np
 from rich.console import Console
 
 from strata.executors.base import KERNELS, Executor, source_digests
@@ -193,7 +194,10 @@ def _recompute(name: str, subject: Subject, against: Against, console: Console) 
 
 def _rows(subject: Subject, total: Total) -> str:
     """Which rows were held against FP64, and against what else."""
-    said = f"{total.bounded} rows of {len(subject.pairs)} cases are within their bounds of FP64,"
+    of = f"{total.bounded} rows of {len(subject.pairs)} cases"
+    if np.issubdtype(subject.operation.dtype, np.integer):
+        return f"{of} are choices that the bounds of their FP64 scores allow"
+    said = f"{of} are within their bounds of FP64,"
     if subject.operation.on_lanes:
         return f"{said} {total.enclosed} outputs within those of their true value"
     return f"{said} {total.rows - total.bounded} more are shown by their bits or proofs alone"

@@ -17,7 +17,7 @@ from strata.shown import shown_throughout
 from validation.numerics.ulps import BUCKETS
 from validation.report import commands
 from validation.report.fields import capability_of, count_of, digests_of, list_of, number, object_of, text_of, whole
-from validation.report.source import CaseView, Source, Timing
+from validation.report.source import COUNTS, CaseView, NearTies, Source, Timing
 from validation.run import owner
 from validation.run.run_file import SCHEMA
 
@@ -188,7 +188,17 @@ def _case(value: Any, name: str) -> CaseView:
         _timing(figures.get("device_old")),
         _counts(figures.get("ulps_new")),
         _counts(figures.get("ulps_old")),
+        _ties(figures.get("near_ties")),
     )
+
+
+def _ties(value: Any) -> NearTies | None:
+    """What a case's figures say of selections; None where they say nothing or no whole numbers."""
+    if not isinstance(value, dict):
+        return None
+    known = {name: count for name in COUNTS if (count := whole(value.get(name))) is not None}
+    nearest = number(value.get("nearest"))
+    return None if nearest is None or len(known) < len(COUNTS) else NearTies(nearest=nearest, **known)
 
 
 def _timing(value: Any) -> Timing | None:

@@ -69,7 +69,7 @@ def matrix(evidence: Evidence) -> Matrix:
     capabilities = sorted({*CAPABILITIES, *list(made)[:8]})
     devices = [(dotted(item), CARDS.get(item, ""), named(item)) for item in capabilities]
     columns = [(title, cards) for title, cards, _ in devices] + [("CPU", "lanes")]
-    gated = [path for path in PATHS.values() if path.tier in POLICY.rules and path.operation not in POLICY.baselines]
+    gated = [path for path in PATHS.values() if path.tier in POLICY.rules and path.operation not in POLICY.ungated]
     included: dict[str, list[str]] = {}  # by a kernel's file: paths of an operation share theirs
     rows = []
     for path in gated:

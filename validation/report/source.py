@@ -30,6 +30,34 @@ class Timing:
     most: float
 
 
+#: Whole numbers of `NearTies`.
+COUNTS = ("compared", "queries", "cells", "pairs", "unknown")
+
+
+@dataclass(frozen=True)
+class NearTies:
+    """What differs between the cells that a path and its baseline chose.
+
+    Parameters
+    ----------
+    compared, queries
+        Queries, and those that differ.
+    cells
+        That the one chose and the other did not.
+    pairs, unknown
+        Pairs of blocks that were proved near, and those of which nothing is promised.
+    nearest
+        The largest share that a pair used of what bounds allow.
+    """
+
+    compared: int
+    queries: int
+    cells: int
+    pairs: int
+    unknown: int
+    nearest: float
+
+
 @dataclass(frozen=True)
 class CaseView:
     """One case, as a page shows it.
@@ -52,6 +80,8 @@ class CaseView:
         Times of path and baseline, None where they were not timed.
     ulps_new, ulps_old
         Outputs by bucket of `validation.numerics.ulps`, of path and baseline.
+    ties
+        Of a selection, None of any other output.
     """
 
     path: str
@@ -66,6 +96,7 @@ class CaseView:
     old: Timing | None = None
     ulps_new: Sequence[int] = ()
     ulps_old: Sequence[int] = ()
+    ties: NearTies | None = None
 
     @property
     def passes(self) -> bool:
