@@ -148,7 +148,8 @@ def test_scorers(
     first = MEMO.get(
         "warp", (executor, case), lambda: device_ms(executor, make_ready(executor, PATHS[SCORERS[0]], inputs).score)
     )
-    line, figures = "", {"case": case.text()}
+    line = ""
+    figures: dict[str, Any] = {"case": case.text()}
     if time is not None:
         speed, read = bandwidth(executor), inputs.blocks * inputs.keys.shape[1] * 4
         assert speed is not None
@@ -179,7 +180,8 @@ def test_topk(
     run(benchmark, executor, call)
     assert wrong_rows(inputs, ready.made) == []
     first = MEMO.get("topk", (executor, case), lambda: time)  # the short one where it can reach so far
-    line, figures = "", {"case": case.text(), "kernel": kernel}
+    line = ""
+    figures: dict[str, Any] = {"case": case.text(), "kernel": kernel}
     if time is not None:
         figures |= {"device_ms": time, "ratio_to_first": first / time}
         line = f"block_topk {kernel} {case.context}/{case.queries}: {time:9.3f} ms, {first / time:5.2f} times the first"
@@ -204,7 +206,8 @@ def test_unused_capacity(
             ready.both()
         assert wrong_rows(inputs, ready.made) == []
     assert len(set(kernels)) == 1  # the reach decides, whatever there is room for
-    line, figures = "", {"capacities": list(capacities), "kernel": kernels[0]}
+    line = ""
+    figures: dict[str, Any] = {"capacities": list(capacities), "kernel": kernels[0]}
     tight, wide = times
     if tight is not None and wide is not None:
         figures |= {"device_ms": times, "ratio": wide / tight}

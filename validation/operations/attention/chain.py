@@ -108,8 +108,8 @@ def launches(path: Path, index: Index, cap: int) -> list[Launch]:
     """What block selection launches in front of a path of attention, in order."""
     stage: Any = DryRun()
     chosen = scorer_of(path)
-    buffers = [stage.array(array) for array in (index.q, index.keys, index.steps)]
-    given = selection.Inputs(*buffers, len(index.q), len(index.keys), cap, index.reach)
+    q, keys, steps = (stage.array(array) for array in (index.q, index.keys, index.steps))
+    given = selection.Inputs(q, keys, steps, len(index.q), len(index.keys), cap, index.reach)
     scorer = _SCORERS[chosen.operation]
     scorer.launch(stage, chosen, given, selection.outputs(stage, given), scorer.workspace(stage, chosen, given))
     return list(stage.launches)

@@ -60,11 +60,11 @@ class Index:
 def lengths(stream: Stream, context: int, queries: int) -> np.ndarray:
     """int64 [queries]: cells that each query sees, in no order: the first all, the second an incomplete block alone and
     the fourth none; of others an incomplete block holds 0, 1, 2 and 3 cells in turn."""
-    found = stream.child("cells").below(context + 1, queries).astype(np.int64)
-    found = np.minimum(found // BLOCK * BLOCK + np.arange(queries) % BLOCK, context)
+    drawn, left = stream.child("cells").below(context + 1, queries).astype(np.int64), np.arange(queries) % BLOCK
+    found = np.maximum(np.minimum(drawn // BLOCK, (context - left) // BLOCK) * BLOCK + left, 0)
     found[0] = context
     found[1:2], found[3:4] = min(FEWEST, context), 0
-    return found
+    return np.asarray(found)
 
 
 def draw(stream: Stream, steps: np.ndarray) -> Index:

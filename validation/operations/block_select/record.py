@@ -84,7 +84,7 @@ class BlockSelection:
         return {"q": inputs.q, "keys": inputs.keys, "steps": inputs.steps}
 
     def kernels(self, path: Path, case: SelectCase) -> list[Kernel]:
-        return SCORERS[path.operation].launched(path, _reach(case), None)
+        return list(SCORERS[path.operation].launched(path, _reach(case), None))
 
     def launches(self, path: Path, case: SelectCase, multiprocessors: int | None) -> list[Launch]:
         """Those of the host code that serves: grids depend on sizes alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from validation.core.verdict import Verdict
 from validation.operations.attention import chain, preconditions, selected, selection
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.kernels import Operation as Kernels
+from validation.operations.attention.kernels import Outcome as KernelOutcome
 from validation.operations.attention.operation import under_test
 from validation.operations.attention.pools import Inputs, build, unchosen
 from validation.operations.attention.record import BOUNDED, Attention, asked
@@ -96,11 +98,11 @@ def test_attention_reads_what_block_selection_wrote(executor: Executor) -> None:
     inputs = build(CASE, "q4_0")
     handed: list[np.ndarray] = []
 
-    def spied(executor: Executor, path: Path, inputs: Inputs) -> object:
+    def spied(executor: Executor, path: Path, inputs: Inputs) -> KernelOutcome:
         handed.append(inputs.ids.copy())
         return ATTENTION[path.operation].run(executor, path, inputs)
 
-    kernels = ATTENTION | {"prompt_attention": replace(ATTENTION["prompt_attention"], run=spied)}
+    kernels = {**ATTENTION, "prompt_attention": replace(ATTENTION["prompt_attention"], run=spied)}
     found = run_case(CASE, PROMPT, executor, Settings(), None, under_test(kernels))
     assert Verdict(found["verdict"]).passes, found["explain"]
     assert len(handed) >= 2
@@ -109,14 +111,14 @@ def test_attention_reads_what_block_selection_wrote(executor: Executor) -> None:
     assert np.array_equal(selected.canonical(got.ids, inputs.widths), selected.canonical(inputs.ids, inputs.widths))
 
 
-def wrong(change: object) -> Kernels:
+def wrong(change: Callable[[Index], Index]) -> Kernels:
     """The kernels, given other things to choose by."""
 
-    def run(executor: Executor, path: Path, inputs: Inputs) -> object:
+    def run(executor: Executor, path: Path, inputs: Inputs) -> KernelOutcome:
         assert inputs.index is not None
-        return ATTENTION[path.operation].run(executor, path, replace(inputs, index=change(inputs.index)))  # type: ignore[operator]
+        return ATTENTION[path.operation].run(executor, path, replace(inputs, index=change(inputs.index)))
 
-    return replace(ATTENTION["prompt_attention"], run=run)  # type: ignore[arg-type]
+    return replace(ATTENTION["prompt_attention"], run=run)
 
 
 def neighbours(index: Index) -> Index:
@@ -131,7 +133,7 @@ def narrower(index: Index) -> Index:
 
 def test_a_wrong_selection_is_seen_in_its_ids_and_in_what_attention_gives(executor: Executor) -> None:
     found = run_case(
-        CASE, PROMPT, executor, Settings(), None, under_test(ATTENTION | {"prompt_attention": wrong(neighbours)})
+        CASE, PROMPT, executor, Settings(), None, under_test({**ATTENTION, "prompt_attention": wrong(neighbours)})
     )
     verdicts = {check["name"]: check["verdict"] for check in found["checks"]}
     assert verdicts["selection"] == "EXCEEDS"
@@ -141,7 +143,7 @@ def test_a_wrong_selection_is_seen_in_its_ids_and_in_what_attention_gives(execut
 
 def test_a_cell_too_few_is_seen(executor: Executor) -> None:
     """Attention then reads an id that nobody wrote, which names a cell outside of every page."""
-    kernels = under_test(ATTENTION | {"prompt_attention": wrong(narrower)})
+    kernels = under_test({**ATTENTION, "prompt_attention": wrong(narrower)})
     found = run_case(CASE, PROMPT, executor, Settings(), None, kernels)
     assert found["verdict"] == "NOT_RUN"
     assert "prompt_attention.cu" in found["explain"]
