@@ -55,11 +55,12 @@ def opens(name: str, subject: Subject, policy: Policy = POLICY) -> list[Opens]:
     """
     record = of_value(dict(subject.record), name, local=False)
     found = []
+    included: dict[str, list[str]] = {}  # by a kernel's file: paths of an operation share theirs
     for path in subject.paths:
         lowest, highest = policy.rules[path.tier].serves
         made = subject.capability
         device = named(made if made is not None and lowest <= made <= highest else lowest)
         kind, _ = evidence.kind(record, path)
-        decision = gate.decide(path, device, of_path(path), [record], policy)
+        decision = gate.decide(path, device, of_path(path, known=included), [record], policy)
         found.append(Opens(path.name, kind.value, decision.open, decision.reason))
     return found

@@ -51,7 +51,10 @@ _ENDED = re.compile(
 )
 
 #: A source without a fault, that needs the standard headers and the library.
-PROBE = '#include "standard.hpp"\nint main() { throw std::vector<std::string>(1, "probe"); }\n'
+PROBE = """#include <string>
+#include "standard.hpp"
+int main() { throw std::vector<std::string>(1, "probe"); }
+"""
 
 
 def compiled(
@@ -154,5 +157,5 @@ def of_source(log: str, folder: str) -> bool:
     folder
         Where the kernel and its headers lie, as the compiler was given it.
     """
-    own = rf"^{re.escape(folder)}/(?!runtime/|unit\.cpp)[^:\n]+:\d+:(\d+:)? (fatal )?error:"
+    own = rf"^{re.escape(folder)}/(?!runtime/|unit\.cpp|machine\.cpp)[^:\n]+:\d+:(\d+:)? (fatal )?error:"
     return re.search(own, log, re.MULTILINE) is not None

@@ -9,17 +9,19 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, iter_include, system_reason
 from strata.executors.cache import content_key, entry
-from strata.executors.lanes import advice, blame, precompiled
+from strata.executors.lanes import advice, blame, machine, precompiled
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 _COPY = "source"
+_UNIT = f"{_COPY}/unit.cpp"
+_INCLUDES = (f"-I{_COPY}", f"-I{_COPY}/runtime")
 
 #: What each flavor adds. `fast` runs whole parity cases; `checked` watches every memory access;
 #: `sanitize` is a program of its own with the compiler's address and undefined-behaviour checks.
@@ -178,7 +180,8 @@ def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
     ExecutorUnavailable
         Without a cache or room in it, and when the compiler cannot compile.
     """
-    files = _snapshot(kernel)
+    apart = _is_gcc(compiler)
+    files = _snapshot(kernel, apart)
     defines = tuple(f"-D{name}={value}" for name, value in kernel.defines)
     options = (*FLAGS, *FLAVOR_FLAGS[flavor], *defines)
     parts: list[str | bytes] = []
@@ -195,10 +198,10 @@ def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
             (copy / file).parent.mkdir(parents=True, exist_ok=True)
             (copy / file).write_bytes(content)
         shape = () if flavor == "sanitize" else ("-shared",)
-        ahead = _precompiled(flavor, compiler, copy / "runtime" / precompiled.NAME)
-        done = _compile(compiler, [*options, *shape], ahead, name, directory)
+        ahead, units = _made_before(flavor, compiler, files) if apart else ((), ())
+        done = _compile(compiler, [*options, *shape], ahead, (*units, _UNIT), name, directory)
         if done.returncode != 0 and ahead:  # what it says must be about the source
-            done = _compile(compiler, [*options, *shape], (), name, directory)
+            done = _compile(compiler, [*options, *shape], (), (*units, _UNIT), name, directory)
         if done.returncode != 0:
             raise _failure(kernel, flavor, compiler, [*options, *shape], done, directory)
         image = directory / name
@@ -235,7 +238,7 @@ def _failure(
     log = done.stderr or done.stdout
     if not blame.of_source(log, _COPY):
         (directory / _COPY / "unit.cpp").write_text(blame.PROBE)
-        probed = _compile(compiler, options, (), "probe", directory)
+        probed = _compile(compiler, options, (), (_UNIT,), "probe", directory)
         stopped = blame.machine(compiler.command, probed)
         if stopped is not None:
             return stopped
@@ -249,32 +252,44 @@ def _failure(
     return BuildError(f"{kernel.label} does not compile for lanes ({flavor}): {said}{advice.of(said)}", log)
 
 
-def _precompiled(flavor: str, compiler: Compiler, header: Path) -> tuple[str, ...]:
-    """The option by which GCC finds the standard headers compiled before; nothing for others, and for `sanitize`,
-    whose programs name the files they are made of."""
+def _is_gcc(compiler: Compiler) -> bool:
+    """Whether it is GCC: of others a kernel is one translation unit, and nothing is compiled ahead of it."""
     native = _native(compiler.command)
-    if flavor == "sanitize" or b"#define __GNUC__ " not in native or b"#define __clang__ " in native:
-        return ()
-    identity: list[str | bytes] = [compiler.version, " ".join(compiler.command), native]
+    return b"#define __GNUC__ " in native and b"#define __clang__ " not in native
+
+
+def _made_before(
+    flavor: str, compiler: Compiler, files: Mapping[str, bytes]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What all kernels share, compiled once: the option by which GCC finds the standard headers, if there are any, and
+    the machine to link, which is its source where there is no object file."""
+    identity: list[str | bytes] = [compiler.version, " ".join(compiler.command), _native(compiler.command)]
     options = (*FLAGS, *FLAVOR_FLAGS[flavor])
-    found = precompiled.folder(compiler.command, identity, options, header.read_bytes())
-    return (f"-I{found}",) if found else ()
+    shared = machine.compiled(compiler.command, identity, options, _INCLUDES, files, _COPY)
+    found = ""
+    if flavor != "sanitize":  # whose programs name the files that they are made of
+        found = precompiled.folder(compiler.command, identity, options, files[f"runtime/{precompiled.NAME}"])
+    return ((f"-I{found}",) if found else ()), (shared or f"{_COPY}/{machine.SOURCE}",)
 
 
 def _compile(
-    compiler: Compiler, options: Sequence[str], ahead: Sequence[str], name: str, directory: Path
+    compiler: Compiler, options: Sequence[str], ahead: Sequence[str], units: Sequence[str], name: str, directory: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run the compiler on the copy of the sources in `directory`."""
-    words = [*options, *ahead, f"-I{_COPY}", f"-I{_COPY}/runtime", f"{_COPY}/unit.cpp", "-o", name]
+    """Run the compiler on the copy of the sources in `directory`. ahead: where it finds headers compiled before;
+    units: what it compiles and links."""
+    words = [*options, *ahead, *_INCLUDES, *units, "-o", name]
     return blame.compiled(compiler.command, words, directory, directory / _COPY)
 
 
-def _snapshot(kernel: Kernel) -> dict[str, bytes]:
-    """What is compiled, by the name it is included as. Raises BuildError for a source that is not there."""
-    headers = (precompiled.NAME, f"{kernel.source}.cu", "entry.hpp")
+def _snapshot(kernel: Kernel, apart: bool) -> dict[str, bytes]:
+    """What is compiled, by the name it is included as. apart: the machine is a translation unit of its own. Raises
+    BuildError for a source that is not there."""
+    headers = (precompiled.NAME, f"{kernel.source}.cu", *(() if apart else (machine.HEADER,)), "entry.hpp")
     unit = "".join(f'#include "{header}"\n' for header in headers) + f"STRATA_KERNEL({kernel.entry})\n"
     try:
         files = {"unit.cpp": unit.encode(), f"{kernel.source}.cu": kernel.path.read_bytes()}
+        if apart:
+            files[machine.SOURCE] = f'#include "{machine.HEADER}"\n'.encode()
         files |= {header.name: header.read_bytes() for header in kernel.headers}
         files |= {f"include/{header.name}": header.read_bytes() for header in iter_include()}
         files |= {f"runtime/{header.name}": header.read_bytes() for header in sorted(RUNTIME.glob("*.hpp"))}

@@ -1,5 +1,6 @@
 // The part of lanes that is not inline: stacks, the switch, scheduling, faults, the worker threads.
-// Included once, by the generated translation unit.
+// Included once: by a generated file of its own, which needs to be compiled once for many kernels
+// (executors/lanes/machine.py), or by that of the kernel.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +19,10 @@
 #include "checks.hpp"
 #include "floating.hpp"
 #include "machine.hpp"
+#include "tensorcore.hpp"
+#ifdef STRATA_PROGRAM
+#include "program.hpp"
+#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -451,7 +456,7 @@ inline void work(Launch* launch, const std::vector<u64>* order) try {
   launch->stop->store(1);
 }
 
-inline void run(Launch* launch) {
+void run(Launch* launch) {
   std::vector<u64> order;
   if (launch->seed) {   // blocks in a permuted order too
     order.resize(u64(launch->grid.x) * launch->grid.y * launch->grid.z);

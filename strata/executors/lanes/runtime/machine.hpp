@@ -248,6 +248,10 @@ inline void rendezvous(Kind kind, u32 mask, Payload* payload, Where at, Work&& w
 }
 
 void block_barrier(Where at);
+// Runs the matrix instructions that a warp has queued.
+void run_queue(MmaEntry* entry, int count, Rule rule);
+// Runs a whole launch.
+void run(Launch* launch);
 void async_land(Lane* me, unsigned through_group);
 
 }  // namespace lanes
