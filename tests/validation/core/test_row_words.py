@@ -24,7 +24,8 @@ def test_no_bit_of_a_word_changes(patterns: list[int], dtype: np.dtype) -> None:
     assert data == b"".join(pattern.to_bytes(4, "little") for pattern in patterns)
     assert len(data.hex()) == DIGITS * len(patterns)
     back = of_bytes(data, dtype)
-    assert back.dtype == dtype and back.view(np.uint32).tolist() == patterns
+    assert back.dtype == dtype
+    assert back.view(np.uint32).tolist() == patterns
 
 
 @given(PATTERNS, PATTERNS, TYPES)

@@ -15,6 +15,7 @@ from fixtures.records.bases import SELECT, Base, make, planned
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import topk_kernels
 from strata.kernels.paths import PATHS
+from strata.kernels.selection import BLOCK
 from validation.core.dry_run import DryRun
 from validation.core.settings import Settings
 from validation.core.verdict import Verdict
@@ -33,6 +34,8 @@ from validation.run.runner import run_case
 RECORD = BlockSelection()
 BY_NAME = {base.name: base for base in SELECT}
 PLAIN = "block_select/fp32/simt"
+#: Cells that the short top-k reaches.
+MOST_SHORT = BLOCK * topk_kernels.SHORT_BLOCKS
 
 
 @cache
@@ -212,12 +215,12 @@ def test_the_checks_are_the_runner_s(name: str, case: SelectCase) -> None:
 
 
 @pytest.mark.parametrize("name", [PLAIN, "block_select/fp32/sm75", "block_select/fp32/sm80"])
-@pytest.mark.parametrize("context", [0, 3, 131, 131072, 200192])
+@pytest.mark.parametrize("context", [0, 3, 131, MOST_SHORT, MOST_SHORT + BLOCK, 200192])
 def test_what_is_launched_is_what_the_host_code_would(name: str, context: int) -> None:
     case = SelectCase("select_bell", 1, context, 9)
     launches = RECORD.launches(PATHS[name], case, None)
     assert [one.kernel for one in launches if one.kernel.source == "block_topk"] == [
-        topk_kernels.kernel("short" if context <= 131072 else "long")
+        topk_kernels.kernel("short" if context <= MOST_SHORT else "long")
     ]
     assert {one.kernel for one in launches} == set(RECORD.kernels(PATHS[name], case))
     assert launches[-1].grid == (9, 1, 1)
