@@ -20,7 +20,6 @@ from validation.fuzz import command as fuzz
 from validation.host import whole_file
 from validation.operations import registry
 
-
 #: Kinds of configurations, which take turns, and the place of combining among them.
 KINDS = len({operation.fuzz for operation in registry.found().values() if operation.fuzz is not None})
 COMBINING = 3

@@ -267,13 +267,6 @@ _CORES = (
     ),
     _split("without-low", "lo = half_pair(", "lo = 0 * half_pair(", "Low halves are zero.", "select_split"),
     _split(
-        "largest-infinity",
-        "return x < 0x7f800000u && x > magnitude ? x : magnitude;",
-        "return x > magnitude ? x : magnitude;",
-        "An infinity or a NaN is a row's largest number.",
-        "select_broken",
-    ),
-    _split(
         "exponent-without-end",
         "return e < -100 ? -100 : e;",
         "return e;",

@@ -23,7 +23,7 @@ _ORDER = (
     _mutant(
         "ties-to-later",
         _BEFORE,
-        f"const u32 skipped = lanes_sum(parts.ld(2 * lane + 1)) - need;\n  {_BEFORE}",
+        f"const u32 skipped = lanes_sum(lane < kWarps ? parts.ld(2 * lane + 1) : 0) - need;\n  {_BEFORE}",
         "The tie rule is reversed: of equal scores the last blocks are chosen.",
         "topk_equal",
         "topk_levels",

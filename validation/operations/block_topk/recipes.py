@@ -20,8 +20,8 @@ _ROWS = (
     _recipe("subnormals", "Subnormal scores of both signs, which differ in their last bits alone."),
     _recipe(
         "digits",
-        "Scores whose bits differ in one of four octets, in turn for each query: each pass of a radix select decides "
-        "once alone.",
+        "Scores whose bits differ in one of four octets, in turn for each query: wherever a radix select divides them "
+        "into digits, some of its passes decide alone.",
     ),
     _recipe(
         "lengths",

@@ -55,6 +55,21 @@ def test_the_bound_is_within_twenty_times_of_what_happens(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SCORERS, ids=lambda path: path.name)
+def test_what_a_large_sum_swallows_is_allowed_and_little_more(path: Path) -> None:
+    """Each of 127 products is just below half a place of the sum, and is lost where it is added to it alone."""
+    q, keys = np.full((1, HEADS, DIMS), 0.99, np.float32), np.ones((1, DIMS), np.float32)
+    q[..., 0] = keys[:, 0] = 4096
+    got = model.scores(path, q, keys, RULES["sm_90"])
+    assert got is not None
+    error = abs(Fraction(float(got[0, 0])) - score(q[0], keys[0]))
+    limit = Fraction(float(bound.limits(path, q, keys, RULES["sm_90"]).kernel[0, 0]))
+    assert error <= limit
+    if path.operation == "block_select" and path.tier == "simt":
+        assert error > limit / 2
+        assert error > 4 * 120
+
+
+@pytest.mark.parametrize("path", SCORERS, ids=lambda path: path.name)
 def test_heads_that_are_surely_negative_have_no_error(path: Path) -> None:
     q, keys = np.full((1, HEADS, DIMS), -1, np.float32), np.ones((1, DIMS), np.float32)
     assert bound.limits(path, q, keys, RULES["sm_90"]).both.tolist() == [[0.0]]

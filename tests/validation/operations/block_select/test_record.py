@@ -35,7 +35,7 @@ RECORD = BlockSelection()
 BY_NAME = {base.name: base for base in SELECT}
 PLAIN = "block_select/fp32/simt"
 #: Cells that the short top-k reaches.
-FARTHEST = topk_kernels.SHORT_BLOCKS * BLOCK
+MOST_SHORT = BLOCK * topk_kernels.SHORT_BLOCKS
 
 
 @cache
@@ -215,12 +215,12 @@ def test_the_checks_are_the_runner_s(name: str, case: SelectCase) -> None:
 
 
 @pytest.mark.parametrize("name", [PLAIN, "block_select/fp32/sm75", "block_select/fp32/sm80"])
-@pytest.mark.parametrize("context", [0, 3, 131, FARTHEST, FARTHEST + 4, 200192])
+@pytest.mark.parametrize("context", [0, 3, 131, MOST_SHORT, MOST_SHORT + BLOCK, 200192])
 def test_what_is_launched_is_what_the_host_code_would(name: str, context: int) -> None:
     case = SelectCase("select_bell", 1, context, 9)
     launches = RECORD.launches(PATHS[name], case, None)
     assert [one.kernel for one in launches if one.kernel.source == "block_topk"] == [
-        topk_kernels.kernel("short" if context <= FARTHEST else "long")
+        topk_kernels.kernel("short" if context <= MOST_SHORT else "long")
     ]
     assert {one.kernel for one in launches} == set(RECORD.kernels(PATHS[name], case))
     assert launches[-1].grid == (9, 1, 1)
