@@ -31,6 +31,8 @@ class _Extent(ctypes.Structure):
         ("bytes", ctypes.c_uint64),
         ("writable", ctypes.c_int),
         ("name", ctypes.c_char_p),
+        ("written", ctypes.c_void_p),
+        ("item", ctypes.c_uint64),
     ]
 
 
@@ -57,12 +59,18 @@ class _Request(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Region:
-    """Memory a launch may touch: address, bytes, a name for messages, and whether lanes may write there."""
+    """Memory a launch may touch: address, bytes, a name for messages, and whether lanes may write there.
+
+    written: the address of one byte for each of its own, which says whether somebody wrote it; None where nobody
+    watches who touches it. item: bytes of an element.
+    """
 
     address: int
     nbytes: int
     name: str
     writable: bool
+    written: int | None = None
+    item: int = 1
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,10 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
     cells = [ctypes.create_string_buffer(value, len(value)) for value in request.values]
     args = (ctypes.c_void_p * len(cells))(*[ctypes.addressof(cell) for cell in cells])
     extents = (_Extent * len(request.regions))(
-        *[_Extent(r.address, r.nbytes, int(r.writable), r.name.encode()) for r in request.regions]
+        *[
+            _Extent(r.address, r.nbytes, int(r.writable), r.name.encode(), r.written, r.item)
+            for r in request.regions
+        ]
     )
     c = _Request(
         grid=request.grid,

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdarg>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <numeric>
@@ -452,6 +453,12 @@ inline void work(Launch* launch, const std::vector<u64>* order) try {
 }
 
 inline void run(Launch* launch) {
+  std::unique_ptr<GlobalShadow> shadow;
+  if constexpr (kChecked) {
+    const bool watched = std::any_of(launch->extents, launch->extents + launch->n_extents, [](const Extent& e) { return e.written; });
+    if (watched) shadow = std::make_unique<GlobalShadow>(launch->extents, launch->n_extents);
+    launch->shadow = shadow.get();
+  }
   std::vector<u64> order;
   if (launch->seed) {   // blocks in a permuted order too
     order.resize(u64(launch->grid.x) * launch->grid.y * launch->grid.z);

@@ -115,6 +115,7 @@ struct Rule {
 };
 
 struct Shadow;
+struct GlobalShadow;
 
 struct Block {
   Index id, grid, dim;
@@ -134,12 +135,15 @@ struct Block {
   struct Launch* launch = nullptr;
 };
 
-// A buffer the kernel may touch.
+// A buffer the kernel may touch. written: for every byte whether somebody wrote it, over all launches of the buffer; null
+// where nobody watches that. item: bytes of an element, for messages.
 struct Extent {
   const u8* base;
   u64 bytes;
   int writable;
   const char* name;
+  u8* written;
+  u64 item;
 };
 
 struct Launch {
@@ -159,6 +163,7 @@ struct Launch {
   std::atomic<int>* faulted;
   char* message;
   std::size_t message_bytes;
+  GlobalShadow* shadow = nullptr;   // null: no buffer is watched
 };
 
 // A lane is found by its stack pointer, so that a built kernel has no thread-local variable: the loader's room for fast
