@@ -14,7 +14,7 @@ import argparse
 import platform
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ from rich.text import Text
 from strata.arguments import file, whole, word
 from strata.executors import NAMES as EXECUTORS
 from strata.executors import open_executor
-from strata.executors.base import StrataError
+from strata.executors.base import Executor, StrataError
 from strata.executors.lanes import FLAVORS
 from validation.check import mutants, plan, raw
 from validation.check.folding import news
@@ -121,6 +121,12 @@ class Run:
     def predicts(self) -> bool:
         """Whether a card's bits are compared with lanes: they run such a kernel, and a compiler is there."""
         return not self.executor_pool.lanes and self.executor_pool.can_predict()
+
+    @property
+    def other_build(self) -> Callable[[], Executor] | None:
+        """What opens the fast build of lanes, for cases of the checked one; None on a card."""
+        pool = self.executor_pool
+        return (lambda: pool.predictor(pool.rule)) if pool.lanes else None
 
     @property
     def verdict(self) -> Verdict:
@@ -283,7 +289,7 @@ def _run(own: Run, faults: _Faults | None, console: Console) -> int:
 
 def _cases(own: Run, console: Console) -> None:
     """Run the planned cases."""
-    known = operations(own.loaded)
+    known = operations(own.loaded, own.other_build)
     settings = Settings(
         predict="all" if own.predicts else "none", predictor=own.executor_pool.predictor, names_path=False
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from strata.executors.base import BuildError, ContextLostError, ExecutorUnavailable, Kernel, LaunchError
+from strata.executors.base import BuildError, ContextLostError, Executor, ExecutorUnavailable, Kernel, LaunchError
 from strata.kernels.path import Path
 from validation.check import plan
 from validation.check.author import AuthorError
@@ -32,12 +32,15 @@ class OwnOperation(Operation):
     ----------
     loaded : Loaded
         The kernel, of which its name is the operation's and its only path's.
+    other : function, optional
+        Opens lanes of another build, for the cases of the checked one.
     """
 
     ends_a_run = (AuthorError, BuildError, ExecutorUnavailable)
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: Loaded, other: Callable[[], Executor] | None = None) -> None:
         self.loaded = loaded
+        self.other = other
         self.name = self.data = loaded.kernel.name
         self.bounds = tuple(f"{prefix_of(loaded, name)}bound" for name in loaded.kernel.outputs)
 
@@ -76,14 +79,14 @@ class OwnOperation(Operation):
 
     def judge(self, trial: Trial) -> Findings:
         try:
-            return findings(self.loaded, trial)
+            return findings(self.loaded, trial, self.other)
         except ContextLostError:  # the card is gone, whatever the kernel is
             raise
         except LaunchError as error:
             return Findings([Check(RULES_CHECK, Verdict.EXCEEDS, str(error))])
 
 
-def operations(loaded: Loaded) -> Mapping[str, Operation]:
-    """The author's kernel as what a runner may be given."""
-    one = OwnOperation(loaded)
+def operations(loaded: Loaded, other: Callable[[], Executor] | None = None) -> Mapping[str, Operation]:
+    """The author's kernel as what a runner may be given. other: as of `OwnOperation`."""
+    one = OwnOperation(loaded, other)
     return {one.name: one}

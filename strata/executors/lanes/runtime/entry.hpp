@@ -7,6 +7,7 @@
 
 #include "machine.cpp.hpp"
 #include "program.hpp"
+#include "undefined.hpp"
 #include "vocabulary.hpp"
 
 namespace lanes {

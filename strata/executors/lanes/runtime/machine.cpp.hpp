@@ -158,18 +158,18 @@ inline const char* base_name(const char* path) {
 }
 
 // Writes the first fault of a launch; later ones are dropped.
-inline void record(Lane* me, Where at, const char* text) {
+inline void record(Lane* me, const char* file, unsigned line, const char* text) {
   Launch* launch = me->block->launch;
   int expected = 0;
   if (launch->faulted->compare_exchange_strong(expected, 1)) {
     const Index b = me->block->id, t = me->thread;
-    const char* file = at.line() ? base_name(at.file_name()) : launch->entry;
     std::snprintf(launch->message, launch->message_bytes,
                   "%s: block (%u,%u,%u), thread (%u,%u,%u) = warp %u lane %u, %s:%u: %s", launch->entry, b.x, b.y,
-                  b.z, t.x, t.y, t.z, me->linear / kWarp, me->id, file, unsigned(at.line()), text);
+                  b.z, t.x, t.y, t.z, me->linear / kWarp, me->id, line ? base_name(file) : launch->entry, line, text);
   }
   launch->stop->store(1);
 }
+inline void record(Lane* me, Where at, const char* text) { record(me, at.file_name(), unsigned(at.line()), text); }
 
 void fail(Where at, const char* format, ...) {
   char text[512];

@@ -1,0 +1,63 @@
+"""Kernels whose numbers are right on a processor, and which are wrong: each is refused, and the line is named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.executors import open_executor
+from strata.executors.base import Executor
+from tests.validation.check import twice as author
+from validation.check import plan
+from validation.check.case import OwnCase, case_of
+from validation.check.load import Loaded
+from validation.check.operation import operations
+from validation.core.settings import Settings
+from validation.run import runner
+
+FILE = Path(author.__file__)
+
+
+@cache
+def lanes(flavor: str, seed: int | None = None) -> Executor:
+    return open_executor("lanes", flavor=flavor, seed=seed)
+
+
+def judged(fault: int, seed: int | None = None, case: OwnCase | None = None) -> dict[str, Any]:
+    """What becomes of a case, on lanes in the order of a seed."""
+    loaded = Loaded(author.with_fault(fault), FILE)
+    case = case_of(loaded.kernel, "plain", 1, {"width": 2 * author.THREADS + 1}) if case is None else case
+    settings = Settings(repeat_executor=lanes("checked", (seed or 0) + 1), invocation="check", names_path=False)
+    other: Callable[[], Executor] = lambda: lanes("fast")  # noqa: E731
+    return runner.run_case(case, loaded.path, lanes("checked", seed), settings, None, operations(loaded, other))
+
+
+def refusals(result: dict[str, Any]) -> dict[str, str]:
+    return {check["name"]: check["reason"] for check in result["checks"] if check["verdict"] == "EXCEEDS"}
+
+
+def test_the_kernel_without_a_fault_passes_the_quick_profile() -> None:
+    loaded = Loaded(author.with_fault(0), FILE)
+    for index, case in enumerate(plan.cases(loaded, "quick", plan.SEED)):
+        assert judged(0, index if index % 2 else None, case)["explain"] == ""
+
+
+@pytest.mark.parametrize("seed", [None, 3, 4])
+@pytest.mark.parametrize("fault", author.FAULTS, ids=[name for name, _ in author.FAULTS.values()])
+def test_a_fault_that_leaves_the_numbers_right_is_refused_in_every_order(fault: int, seed: int | None) -> None:
+    found = refusals(judged(fault, seed))
+    assert set(found) == {"rules"}
+    said = re.search(rf"twice\.cu:(\d+): {author.FAULTS[fault][1]}", found["rules"])
+    assert said is not None, found
+    line = FILE.with_name("twice.cu").read_text().splitlines()[int(said[1]) - 1]
+    # Of a race either of the two lines is named.
+    assert f"fault == {fault}" in line or ("race" in said[0] and "store(y + i" in line)
+
+
+def test_a_local_variable_that_nobody_wrote_shows_between_two_builds() -> None:
+    assert "y builds" in refusals(judged(author.UNSET))
