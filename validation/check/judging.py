@@ -159,9 +159,7 @@ def _repeated(loaded: Loaded, first: Outcome, again: Outcome) -> list[Check]:
     return checks
 
 
-def _same(
-    loaded: Loaded, what: str, got: Mapping[str, np.ndarray], due: Mapping[str, np.ndarray]
-) -> list[Check]:
+def _same(loaded: Loaded, what: str, got: Mapping[str, np.ndarray], due: Mapping[str, np.ndarray]) -> list[Check]:
     """Whether the bits of every output are those that are due."""
     return [
         judgement.same(f"{prefix_of(loaded, name)}{what}", got[name], due[name], axes_of(loaded, name))

@@ -19,6 +19,7 @@ from validation.check.own_kernel import Launch, OwnKernel
 from validation.check.path import OwnPath
 from validation.check.refusal import refuse
 from validation.check.sizes import Sizes
+from validation.check.source_vocabulary import refuse_foreign
 
 #: What a source says that runs on tensor cores: the instructions of `include/ptx.cuh`.
 _TENSOR = re.compile(r"\bmma_m16n8k(8|16)\b")
@@ -129,7 +130,7 @@ def load(text: str) -> Loaded:
     ------
     StrataError
         In one line: for a file that is not there, that cannot be imported (with file and line of the fault), that
-        defines no kernel or several without a name, and for a source that is not there.
+        defines no kernel or several without a name, and for a source that is not there or that leaves the vocabulary.
     """
     file, name = split(text)
     if not file.is_file():
@@ -146,6 +147,8 @@ def load(text: str) -> Loaded:
     loaded = Loaded(found[name or next(iter(found))], file)
     if loaded.kernel.source is not None and not loaded.source.is_file():
         raise StrataError(f"{file.name}: the source of {loaded.kernel.name}, {loaded.source}, is not there")
+    if loaded.kernel.source is not None:
+        refuse_foreign(loaded.source, loaded.kernel.defines)
     return loaded
 
 

@@ -75,9 +75,7 @@ class HostBuffer:
     def region(self) -> library.Region:
         """What a launch is told of it."""
         written = None if self._touched is None else int(self._touched.ctypes.data)
-        return library.Region(
-            self.address, self.nbytes, self.name, self.written, written, max(self.dtype.itemsize, 1)
-        )
+        return library.Region(self.address, self.nbytes, self.name, self.written, written, max(self.dtype.itemsize, 1))
 
     def guards_intact(self) -> bool:
         before, after = self._raw[: self._first], self._raw[self._first + self.nbytes :]

@@ -133,10 +133,7 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
     cells = [ctypes.create_string_buffer(value, len(value)) for value in request.values]
     args = (ctypes.c_void_p * len(cells))(*[ctypes.addressof(cell) for cell in cells])
     extents = (_Extent * len(request.regions))(
-        *[
-            _Extent(r.address, r.nbytes, int(r.writable), r.name.encode(), r.written, r.item)
-            for r in request.regions
-        ]
+        *[_Extent(r.address, r.nbytes, int(r.writable), r.name.encode(), r.written, r.item) for r in request.regions]
     )
     c = _Request(
         grid=request.grid,

@@ -13,7 +13,10 @@ THREADS = 32
 FAULTS = {
     1: ("two threads write an element", r"race: element \d+ of y was written by thread \d+"),
     2: ("a thread reads what another writes", r"(race: )?element \d+ of w (is read and nobody|was (written|read) by)"),
-    3: ("a block reads what another writes", r"(race: )?element 0 of w (is read and nobody wrote it|was (written|read) by)"),
+    3: (
+        "a block reads what another writes",
+        r"(race: )?element 0 of w (is read and nobody wrote it|was (written|read) by)",
+    ),
     4: ("a workspace is read before it is written", r"element \d+ of w is read and nobody wrote it"),
     5: ("an output is read before it is written", r"element \d+ of y is read and nobody wrote it"),
     6: ("a shift by the width of its type", r"a shift by"),
