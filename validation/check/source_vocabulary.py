@@ -28,8 +28,10 @@ _DOUBLE = re.compile(
     r"(?!0[xX])(?:\d[\d']*\.?[\d']*|\.\d[\d']*)(?:[eE][+-]?\d+)?[lL]?|0[xX][\da-fA-F.']*[pP][+-]?\d+[lL]?"
 )
 _LONG = re.compile(r"[\da-fA-FxXbB']+(?:[uU]?[lL]|[lL][uU])")
+#: Words beside which a refused one has a size, or a sign, everywhere.
+_FIXED = {"long": {"long"}, "char": {"signed", "unsigned"}}
 _BY_LOAD = "read by load(p + i) and written by store(p + i, v), which are watched"
-_BEFORE_VALUE = frozenset("return case else do".split())
+_BEFORE_VALUE = frozenset({"return", "case", "else", "do"})
 
 
 def refuse_foreign(source: Path, defines: Mapping[str, int]) -> None:
@@ -119,7 +121,7 @@ class _Source:
                 if word not in self.macros and word not in ("defined", "true", "false"):
                     raise self.error(
                         token,
-                        f"a condition on {word}, which the two compilers need not agree on: what is judged would not be "
+                        f"a condition on {word}, which two compilers need not agree on: what is judged would not be "
                         "what a card runs; expected names of `defines` or of the source's own #define",
                     )
 
@@ -133,9 +135,8 @@ class _Source:
                 before = code.tokens[i - 1]
                 reference = before.text in ("&", "&&") and i > 1 and code.tokens[i - 2].kind == "word"
                 behind = code.text[i + 1 : i + 2] != ["("]
-                if (before.kind == "word" and before.text not in _BEFORE_VALUE) or i - 1 in code.angle_close:
-                    found.add(token.text)
-                elif reference and behind:
+                named = before.kind == "word" and before.text not in _BEFORE_VALUE
+                if named or i - 1 in code.angle_close or (reference and behind):
                     found.add(token.text)
         return frozenset(found)
 
@@ -179,9 +180,8 @@ class _Source:
             elif text.startswith("__") and text not in FUNCTIONS | MARKERS:
                 instead = f"; instead of {text}: {advice.INSTEAD[text]}" if text in advice.INSTEAD else ""
                 yield token, f"{text} is no word of the vocabulary{instead}"
-            elif text in REFUSED and not (text == "long" and "long" in near):
-                if not (text == "char" and near & {"signed", "unsigned"}):
-                    yield token, f"{text} is refused: {REFUSED[text]}"
+            elif text in REFUSED and near.isdisjoint(_FIXED.get(text, ())):
+                yield token, f"{text} is refused: {REFUSED[text]}"
 
     def _calls(self, declared: frozenset[str]) -> Iterator[tuple[Token, str]]:
         code = self.code
@@ -216,9 +216,13 @@ class _Source:
             elif token.text == "*" and self._unary(i) and code.text[i + 1 : i + 2] != ["this"]:
                 said = code.said(i, min(i + 1, len(code.tokens) - 1))
                 yield token, f"{said} is an access that nothing watches: memory is {_BY_LOAD}"
-            elif token.text == "->" and code.text[i - 1] != "this":
-                if code.text[i - 1] != ")" or code.text[code.pair[i - 1] - 1] != "]":
-                    yield token, f"-> is an access that nothing watches: memory is {_BY_LOAD}"
+            elif token.text == "->" and not self._of_lambda(i):
+                yield token, f"-> is an access that nothing watches: memory is {_BY_LOAD}"
+
+    def _of_lambda(self, i: int) -> bool:
+        """Whether the arrow at `i` gives the type of a lambda, or a member by `this`."""
+        text, pair = self.code.text, self.code.pair
+        return text[i - 1] == "this" or (text[i - 1] == ")" and text[pair[i - 1] - 1] == "]")
 
     def _parameters(self) -> Iterator[tuple[int, int]]:
         """Parentheses of parameters: those before the brace of a function's body."""
@@ -295,7 +299,7 @@ class _Source:
             return cast or code.text[first - 1] in ("if", "for", "while", "switch")
         if before.text == "*":
             return self._unary(i - 1)
-        return before.kind == "mark" and before.text not in ("]", "}", "++", "--", "&") or before.text in ("}", "&")
+        return (before.kind == "mark" and before.text not in ("]", "}", "++", "--", "&")) or before.text in ("}", "&")
 
     def _variables(self) -> Iterator[tuple[Token, str]]:
         """Variables that outlive a thread: nothing watches them, and a card's are others."""

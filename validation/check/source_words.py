@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+
+def _each(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 #: Functions of `include/vocabulary.cuh`, of `include/exp2.cuh`, of `include/ptx.cuh` and of `include/int8.cuh`.
-FUNCTIONS = frozenset(
+FUNCTIONS = _each(
     """
     load store shared_array ld st part atomicAdd atomicMax
     __fadd_rn __fsub_rn __fmul_rn __fdiv_rn __fsqrt_rn __fmaf_rn multiply_add
@@ -13,19 +18,17 @@ FUNCTIONS = frozenset(
     __ballot_sync __any_sync __all_sync warp_add warp_max
     mma_m16n8k8 mma_m16n8k16 mma_join ldmatrix_x4 cp_async cp_async_commit cp_async_wait
     mma_m16n8k32_s8 mma_m16n8k16_s8 mma_m8n8k16_s8 multiply_k32_s8 multiply_k16_s8 dots_k32_s8 dots_k16_s8 dp4a
-    """.split()
+    """
 )
-MARKERS = frozenset(
-    "__global__ __device__ __host__ __restrict__ __forceinline__ __launch_bounds__ DEVICE MEMBER".split()
-)
-TYPES = frozenset(
+MARKERS = _each("__global__ __device__ __host__ __restrict__ __forceinline__ __launch_bounds__ DEVICE MEMBER")
+TYPES = _each(
     "u8 u16 u32 u64 i8 i32 i64 size_t uint2 uint4 float2 float4 Shared "
-    "bool int unsigned signed short float void char long auto".split()
+    "bool int unsigned signed short float void char long auto"
 )
 #: Words of C++ that a parenthesis may follow, or a value.
-KEYWORDS = frozenset(
+KEYWORDS = _each(
     "if for while switch return sizeof alignof alignas decltype static_assert static_cast reinterpret_cast const_cast "
-    "noexcept constexpr const operator case else do goto default break continue template typename using".split()
+    "noexcept constexpr const operator case else do goto default break continue template typename using"
 )
 #: Words that no source may have, and why.
 REFUSED = {
