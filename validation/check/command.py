@@ -29,7 +29,7 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors import open_executor
 from strata.executors.base import Executor, StrataError
 from strata.executors.lanes import FLAVORS
-from validation.check import mutants, plan, raw
+from validation.check import mutants, plan, raw, sensitivity
 from validation.check.folding import news
 from validation.check.load import Loaded, load
 from validation.check.operation import OwnOperation, operations
@@ -134,7 +134,16 @@ class Run:
         checks = [Check(str(index), Verdict(result["verdict"])) for index, result in enumerate(self.results)]
         if len(checks) != len(self.jobs):
             checks.append(Check("executed", Verdict.NOT_RUN))
+        checks += [Check(name, Verdict.VOID, said) for name, said in self.blind.items()]
         return combine(checks)
+
+    @property
+    def blind(self) -> dict[str, str]:
+        """Float outputs whose bounds could have refused next to nothing in a whole profile, with a line on each. A case
+        that is asked for alone may be one in which terms cancel."""
+        if self.profile is None or len(self.results) != len(self.jobs):
+            return {}
+        return sensitivity.blind(self.results, self.loaded.self_checks)
 
     @property
     def status(self) -> int:
@@ -277,6 +286,8 @@ def _run(own: Run, faults: _Faults | None, console: Console) -> int:
             return _interrupted(own, error, console)
         raise
     print_cases(console, own.loaded, own.results, len(own.jobs))
+    for line in own.blind.values():
+        console.print(Text(f"VOID {own.loaded.kernel.name}: {line}", "bold red"), soft_wrap=True)
     if own.loaded.kernel.raw is not None:
         console.print(Text(raw.NOT_ATTESTED, "yellow"), soft_wrap=True)
     if faults is not None and not own.verdict.passes:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from strata.executors.base import Executor
 from strata.executors.lanes import RULES, Rule
-from validation.check import data, expected, judgement
+from validation.check import data, expected, judgement, sensitivity
 from validation.check.case import OwnCase
 from validation.check.launching import POISONS, launch, stale
 from validation.check.load import Loaded
@@ -68,10 +68,13 @@ def know(loaded: Loaded, case: OwnCase, rule: Rule) -> Known:
             continue
         own = judgement.Due(output.dtype.name, due[name], limits[name], axes)
         if RECIPES[case.recipe].finite and not np.isfinite(due[name]).all():
-            said = "the reference is not finite though all inputs are: narrow the domain, `within`, or leave it out"
+            at = judgement.placed(axes, ~np.isfinite(due[name]))
+            said = f"not finite {at} though all inputs are: narrow the domain, `within`, or leave the recipe out"
             checks.append(Check(f"{prefix}reference", Verdict.VOID, said))
         rows = axes.index(kernel.apart[0]) if kernel.apart else None
-        checks.append(judgement.battery(prefix, own, rows))
+        found = judgement.battery(prefix, own, rows)
+        share = sensitivity.held_closely(own) if RECIPES[case.recipe].finite else None
+        checks.append(replace(found, figures=found.figures | {sensitivity.FIGURE: share}))
         floats[name] = own
     return Known(inputs, checks, due, floats, expected.exact(loaded, inputs, sizes))
 

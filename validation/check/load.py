@@ -108,6 +108,12 @@ class Loaded:
         """Whether the source has instructions of tensor cores, whose bits depend on the card's rule."""
         return self.kernel.source is not None and _TENSOR.search(_COMMENT.sub(" ", self.text)) is not None
 
+    @property
+    def self_checks(self) -> dict[str, str]:
+        """Of every float output: the name of the check of its own questions."""
+        outputs = self.kernel.outputs
+        return {name: "self" if len(outputs) == 1 else f"{name} self" for name, one in outputs.items() if one.floating}
+
     def digests(self) -> dict[str, str]:
         """SHA-256 of the author's file, of the source and of headers beside it, by name."""
         files = [self.file] + ([self.source, *self.image().headers] if self.kernel.source is not None else [])

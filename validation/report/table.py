@@ -115,10 +115,15 @@ def print_report(console: Console, results: list[dict[str, Any]], planned: int) 
     print_counts(console, results, planned)
 
 
-def print_counts(console: Console, results: Sequence[Mapping[str, Any]], planned: int, where: str = "") -> None:
-    """The first case that did not pass, and how many did and were run. where: a line on which fail, if there is one."""
+def print_counts(
+    console: Console, results: Sequence[Mapping[str, Any]], planned: int, where: str = "", *, first: bool = True
+) -> None:
+    """The first case that did not pass, and how many did and were run.
+
+    where: a line on which fail, if there is one; first: whether to say the first one, which may stand above already.
+    """
     failed = [result["explain"] for result in results if result["explain"]]
-    if failed:
+    if failed and first:
         more = f"{len(failed)} cases did not pass; the first: " if len(failed) > 1 else ""
         console.print(Text(more + failed[0], "red"), soft_wrap=True)
     if failed and where:
