@@ -16,10 +16,11 @@ def open_executor(
     seed: int | None = None,
     threads: int | None = None,
     target: str | None = None,
+    limit_s: float | None = None,
 ) -> Executor:
     """The executor `name`; `auto` takes the card when CuPy and a device answer, else lanes.
 
-    rule, flavor, seed and threads configure lanes, target the card's image; each is ignored by the
+    rule, flavor, seed, threads and limit_s configure lanes, target the card's image; each is ignored by the
     other. Lanes taken by `auto` say why there is no card in `instead_of_cuda`. Raises StrataError for an
     unknown name, ExecutorUnavailable when it cannot run here.
     """
@@ -41,6 +42,6 @@ def open_executor(
                 raise ExecutorUnavailable(reason) from error
     from strata.executors.lanes import LanesExecutor
 
-    lanes = LanesExecutor(rule=rule, flavor=flavor, seed=seed, threads=threads)
+    lanes = LanesExecutor(rule=rule, flavor=flavor, seed=seed, threads=threads, limit_s=limit_s)
     lanes.instead_of_cuda = reason
     return lanes

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors import open_executor
 from strata.executors.base import Executor, StrataError
 from strata.executors.lanes import FLAVORS
-from validation.check import mutants, plan, raw, sensitivity
+from validation.check import early_end, mutants, plan, raw, sensitivity
 from validation.check.folding import news
 from validation.check.load import Loaded, load
 from validation.check.operation import OwnOperation, operations
@@ -53,6 +54,9 @@ _Faults = tuple[list[SourceMutant], int]
 DEFAULT_PROFILE = "quick"
 #: The largest seed of a schedule: lanes take twice it, in 64 bits.
 _MOST_SCHEDULE = (1 << 62) - 1
+#: Seconds that a launch of the quick profile, and of larger ones, may take on lanes; it takes less than one, or ten.
+LIMIT_S, LONG_LIMIT_S = 60, 600
+_LONGEST_S = 1_000_000
 _MOST_MUTANTS = 100_000
 _MOST_RANDOM = 1_000_000
 
@@ -77,6 +81,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--target", type=word, metavar="ARCH", help="cuda: image to build (default: the card's own)")
     where.add_argument("--rule", type=word, help=f"lanes: tensor-core rule (default: {DEFAULT_RULE})")
     where.add_argument("--flavor", choices=FLAVORS, help="lanes: build of every case (default: by its size)")
+    where.add_argument(
+        "--limit",
+        type=whole(1, _LONGEST_S),
+        metavar="S",
+        help=f"lanes: seconds that a launch may take, more is endless (default: {LIMIT_S}, {LONG_LIMIT_S} outside of "
+        "the quick profile)",
+    )
     where.add_argument(
         "--schedule-seed", type=whole(0, _MOST_SCHEDULE), metavar="N", help="lanes: order of lanes and blocks"
     )
@@ -196,6 +207,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
     Raises StrataError when it cannot run at all, for a fault in the author's file too. Ctrl-C keeps the finished
     cases and gives 1.
     """
+    with early_end.refused():
+        return _checked(options, console)
+
+
+def _checked(options: argparse.Namespace, console: Console) -> int:
     for name in ("profile", "seed", "random"):
         if options.case is not None and getattr(options, name) is not None:
             raise StrataError(f"--case is a whole case, expected without --{name} {getattr(options, name)}")
@@ -207,7 +223,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         seed = plan.SEED if options.seed is None else options.seed
         planned = plan.cases(loaded, str(profile), seed)
         planned += plan.random_cases(loaded, options.random, seed) if options.random else []
-    executor_pool = _executor_pool(options, loaded)
+    limit = options.limit or (LIMIT_S if profile in (None, DEFAULT_PROFILE) else LONG_LIMIT_S)
+    executor_pool = _executor_pool(options, loaded, limit)
     refuse_idle(options, executor_pool.lanes)
     faults = _faults(options, loaded, executor_pool, profile)
     jobs = plan.jobs(loaded, planned, profile if executor_pool.lanes else None)
@@ -220,9 +237,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
         return _run(own, faults, console)
 
 
-def _executor_pool(options: argparse.Namespace, loaded: Loaded) -> ExecutorPool:
-    """The executors of a run. Raises ExecutorUnavailable where there is no such one here."""
-    opened = open_executor if loaded.kernel.raw is None else raw.opener(loaded, open_executor)
+def _executor_pool(options: argparse.Namespace, loaded: Loaded, limit: int) -> ExecutorPool:
+    """The executors of a run. limit: seconds of a launch. Raises ExecutorUnavailable for one that is not here."""
+    limited = partial(open_executor, limit_s=float(limit))
+    opened = limited if loaded.kernel.raw is None else raw.opener(loaded, limited)
     return ExecutorPool(
         options.executor,
         options.rule or DEFAULT_RULE,
@@ -251,7 +269,19 @@ def _faults(
 def _words(options: argparse.Namespace) -> list[str]:
     """The command line that says the same."""
     words = [str(options.file)]
-    for name in ("profile", "case", "random", "seed", "executor", "target", "rule", "flavor", "schedule_seed", "out"):
+    for name in (
+        "profile",
+        "case",
+        "random",
+        "seed",
+        "executor",
+        "target",
+        "rule",
+        "flavor",
+        "limit",
+        "schedule_seed",
+        "out",
+    ):
         value = getattr(options, name)
         if value is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]

@@ -87,7 +87,8 @@ class LanesExecutor:
 
     rule: the tensor core's arithmetic, see `parse_rule`; flavor: `fast`, `checked` or `sanitize`;
     seed: permutes the order of lanes and blocks, None keeps it; threads: worker threads, None for one
-    a core. progress is called with the number of blocks finished, every tenth of a second.
+    a core. progress is called with the number of blocks finished, every tenth of a second. limit_s: seconds
+    after which a launch is stopped, and is a LaunchLimitError.
     """
 
     name = "lanes"
@@ -100,6 +101,7 @@ class LanesExecutor:
         seed: int | None = None,
         threads: int | None = None,
         progress: Callable[[int], None] | None = None,
+        limit_s: float | None = None,
     ) -> None:
         if flavor not in FLAVOR_FLAGS:
             raise StrataError(f"flavor {flavor!r}: expected one of {', '.join(FLAVORS)}")
@@ -110,6 +112,7 @@ class LanesExecutor:
         self.seed = seed
         self.threads = threads or usable()
         self.progress = progress
+        self.limit_s = limit_s
         #: Why this executor was taken although a card was looked for; empty when it was asked for.
         self.instead_of_cuda = ""
         self.compiler = find_compiler()
@@ -207,9 +210,9 @@ class LanesExecutor:
             first=first,
         )
         if self.flavor == "sanitize":
-            finished = program.launch(built.path, request)
+            finished = program.launch(built.path, request, self.limit_s)
         else:
-            finished = library.launch(built.path, request, self.progress)
+            finished = library.launch(built.path, request, self.progress, self.limit_s)
         return Witness(
             self.name, kernel.entry, self.arch, self._digest(built), grid, kernel.block, kernel.shared_bytes, finished
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from strata.executors.base import ArgumentsError, ExecutorUnavailable, LaunchError
+from strata.executors.base import ArgumentsError, ExecutorUnavailable, LaunchError, LaunchLimitError
 from strata.executors.lanes.loading import hint
 from strata.executors.lanes.rules import Rule
 from strata.forks import ForkLock, Home
@@ -22,6 +23,8 @@ _MESSAGE_BYTES = 1024
 _ONE_AT_A_TIME = ForkLock()
 #: Seconds between two looks at a launch.
 _LOOK_S = 0.1
+#: What stops a launch that takes too long, mirrored in runtime/machine.hpp.
+_TOO_LONG = 2
 _FORKED = "this process was forked during the launch, which goes on in its parent alone"
 
 
@@ -121,12 +124,17 @@ def check_values(entry: str, sizes: Sequence[int], values: Sequence[bytes]) -> N
             raise ArgumentsError(f"{entry}: argument {i} has {len(value)} bytes, its parameter {size}")
 
 
-def launch(path: Path, request: Request, progress: Callable[[int], None] | None = None) -> int:
+def launch(
+    path: Path,
+    request: Request,
+    progress: Callable[[int], None] | None = None,
+    limit_s: float | None = None,
+) -> int:
     """Run the kernel in the library `path`; returns how many blocks finished.
 
     The work happens on other threads, so that Ctrl-C stops it at the next barrier or between two
     blocks. Raises LaunchError with the message of the first lane that broke a rule, and in a child that was forked
-    meanwhile, where those threads are not.
+    meanwhile, where those threads are not; LaunchLimitError after limit_s seconds, wherever its lanes are.
     """
     library = _load(path)
     check_values(request.entry, parameter_sizes(path), request.values)
@@ -154,8 +162,11 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
     done, home = threading.Lock(), Home()
     done.acquire()
 
+    began: list[float] = []
+
     def work() -> None:
         with _ONE_AT_A_TIME:
+            began.append(time.monotonic())
             status.append(library.strata_launch(ctypes.byref(c)))
         done.release()
 
@@ -168,6 +179,8 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
                 raise LaunchError(f"{request.entry}: {_FORKED}")
             if progress is not None and not status:
                 progress(int(c.finished))
+            if limit_s is not None and began and not status and time.monotonic() - began[0] > limit_s:
+                c.stop = _TOO_LONG
     except BaseException:
         c.stop = 1
         while thread.ident is not None and not status and not home.left:
@@ -178,6 +191,9 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
         raise
     if progress is not None:
         progress(int(c.finished))
+    if c.stop == _TOO_LONG:
+        where = c.message.decode(errors="replace") or request.entry
+        raise LaunchLimitError(f"{where}: the launch takes longer than {limit_s:g} s")
     if status != [0]:
         raise LaunchError(c.message.decode(errors="replace") or f"{request.entry}: the launch ended with {status}")
     return int(c.finished)

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from strata.executors.base import ExecutorUnavailable, LaunchError, system_reason
+from strata.executors.base import ExecutorUnavailable, LaunchError, LaunchLimitError, system_reason
 from strata.executors.lanes.library import Request
 from strata.executors.lanes.loading import hint, hint_of_number
 
@@ -31,9 +31,10 @@ _OPTIONS = {
 }
 
 
-def launch(path: Path, request: Request) -> int:
+def launch(path: Path, request: Request, limit_s: float | None = None) -> int:
     """Run the program `path`; returns how many blocks finished. Raises LaunchError with the first
-    lines of the sanitizer's report, or the message of the lane that broke a rule."""
+    lines of the sanitizer's report, or the message of the lane that broke a rule; LaunchLimitError after limit_s
+    seconds."""
     try:
         held = tempfile.TemporaryDirectory(prefix="strata-")
     except OSError as error:
@@ -52,7 +53,10 @@ def launch(path: Path, request: Request) -> int:
                 errors="replace",
                 check=False,
                 env=os.environ | _OPTIONS,
+                timeout=limit_s,
             )
+        except subprocess.TimeoutExpired:
+            raise LaunchLimitError(f"{request.entry}: the launch takes longer than {limit_s:g} s") from None
         except OSError as error:
             raise ExecutorUnavailable(f"{path} cannot be run: {error.strerror}{hint_of_number(error.errno)}") from None
         if done.returncode == _NOT_WRITTEN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from functools import cache
@@ -13,6 +14,7 @@ import pytest
 from strata.executors import open_executor
 from strata.executors.base import Executor
 from tests.validation.check import twice as author
+from validation.__main__ import main
 from validation.check import plan
 from validation.check.case import OwnCase, case_of
 from validation.check.load import Loaded
@@ -61,3 +63,51 @@ def test_a_fault_that_leaves_the_numbers_right_is_refused_in_every_order(fault: 
 
 def test_a_local_variable_that_nobody_wrote_shows_between_two_builds() -> None:
     assert "y builds" in refusals(judged(author.UNSET))
+
+
+def test_a_kernel_that_never_ends_is_stopped_and_its_line_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["check", str(FILE.with_name("endless.py")), "--executor", "lanes", "--limit", "1", "--no-mutants"]) == 1
+    )
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"EXCEEDS endless .* endless\.cu:\d+: is still running .*: the launch takes longer than 1 s", said)
+    assert "a launch of an earlier case took too long" in said
+    assert "0 of 24 planned cases passed; 1 were run." in said
+
+
+ENDS = {
+    "os._exit": "import os\nos._exit(0)\n",
+    "_exit": "from os import _exit\n_exit(0)\n",
+    "posix": "import posix\nposix._exit(0)\n",
+    "exec": "import os\nos.execl('/bin/true', 'true')\n",
+    "sys.exit": "import sys\nsys.exit(0)\n",
+    "SystemExit": "raise SystemExit\n",
+}
+
+
+@pytest.mark.parametrize("text", ENDS.values(), ids=ENDS)
+def test_a_file_that_ends_the_process_gives_no_status_of_its_own(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.py").write_text(text)
+    assert main(["check", str(tmp_path / "own.py")]) == 2
+    assert "error: own.py:" in capsys.readouterr().err
+
+
+def test_a_function_that_ends_the_process_gives_no_status_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = FILE.read_text().replace('    y = 2 * inputs["x"]\n', "    import os\n\n    os._exit(0)\n")
+    (tmp_path / "twice.py").write_text(text)
+    (tmp_path / "twice.cu").write_text(FILE.with_name("twice.cu").read_text())
+    assert main(["check", str(tmp_path / "twice.py"), "--executor", "lanes", "--no-mutants"]) == 2
+    assert re.search(r"error: twice\.py:\d+: reference of twice: .*os\._exit would end", capsys.readouterr().err)
+    assert os._exit.__name__ == "_exit"
+
+
+def test_a_fault_in_a_fast_build_says_what_names_the_line() -> None:
+    loaded = Loaded(author.with_fault(9), FILE)
+    case = case_of(loaded.kernel, "plain", 1, {"width": 5})
+    settings = Settings(invocation="check", names_path=False)
+    result = runner.run_case(case, loaded.path, lanes("fast"), settings, None, operations(loaded))
+    assert refusals(result)["rules"].endswith("; the build that --flavor checked asks for names the line")

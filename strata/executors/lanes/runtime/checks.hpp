@@ -119,6 +119,7 @@ inline u64 distance(const u8* p, const Extent& e) { return p < e.base ? u64(e.ba
 
 // The buffer that an access of n bytes lies in; outside of all is an error.
 inline const Extent& extent_of(const Launch* launch, const u8* p, std::size_t n, bool write, Where where) {
+  current->touched = where;
   if (reinterpret_cast<std::uintptr_t>(p) % n) fail(where, "global address not aligned to the %zu bytes of the access", n);
   const Extent* nearest = nullptr;
   for (int i = 0; i < launch->n_extents; ++i) {

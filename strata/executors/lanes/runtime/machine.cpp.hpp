@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdarg>
 #include <cstdlib>
@@ -10,6 +12,7 @@
 #include <mutex>
 #include <new>
 #include <numeric>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <system_error>
 #include <thread>
@@ -349,7 +352,7 @@ struct Worker {
       l.bit = 1u << l.id;
       l.warp = &warp[i / kWarp];
       l.block = &block;
-      l.at = Where{};
+      l.at = l.touched = Where{};
       l.waits = Kind::none;
       l.done = false;
       l.mma_queued = l.async_first = l.async_count = 0;
@@ -377,6 +380,7 @@ struct Worker {
 constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 constexpr int kFaultKinds = sizeof kFaults / sizeof *kFaults;
 inline struct sigaction before_fault[kFaultKinds];
+constexpr int kStopping = SIGTRAP;   // besides, what takes a lane out of a loop that never ends
 // A worker's stack for signals begins with these, by which its faults are told from those of other threads.
 inline const char kOurs = 0;
 struct Seat {
@@ -392,6 +396,12 @@ inline Lane* interrupted_lane() {
 }
 inline void on_fault(int signal, siginfo_t* info, void* context) {
   Lane* me = interrupted_lane();
+  if (signal == kStopping && info->si_code == SI_TKILL && info->si_pid == getpid()) {   // of `hurried`, perhaps too late
+    if (me == nullptr || me->block->launch->stop->load() != kTooLong) return;
+    record(me, me->at.line() ? me->at : me->touched, "is still running (the line is the last instruction known)");
+    me->block->launch->stop->store(kTooLong);
+    leave_block(me->block);
+  }
   if (me == nullptr) {   // not ours: hand it on
     const struct sigaction& before = before_fault[std::find(kFaults, kFaults + kFaultKinds - 1, signal) - kFaults];
     if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(signal, info, context);
@@ -452,6 +462,22 @@ inline void work(Launch* launch, const std::vector<u64>* order) try {
   launch->stop->store(1);
 }
 
+// The workers of a launch, and how many of them work.
+struct Working {
+  std::mutex mutex;
+  std::condition_variable ended;
+  int left = 0;
+};
+
+// Waits for the workers. Where the launch takes too long, takes them out of whatever they run: first they have the time
+// to come to an end of a block themselves.
+inline void hurried(Launch* launch, std::vector<std::thread>& threads, Working& working) {
+  std::unique_lock<std::mutex> lock(working.mutex);
+  while (!working.ended.wait_for(lock, std::chrono::milliseconds(100), [&] { return working.left == 0; }))
+    if (launch->stop->load() == kTooLong)
+      for (std::thread& thread : threads) pthread_kill(thread.native_handle(), kStopping);
+}
+
 inline void run(Launch* launch) {
   std::unique_ptr<GlobalShadow> shadow;
   if constexpr (kChecked) {
@@ -478,11 +504,31 @@ inline void run(Launch* launch) {
   }
 #endif
   std::vector<std::thread> threads;
+  Working working;
+  const auto worker = [&] {
+    work(launch, &order);
+    const std::lock_guard<std::mutex> lock(working.mutex);
+    --working.left;
+    working.ended.notify_one();
+  };
   try {
-    for (int i = 0; i < launch->workers; ++i) threads.emplace_back(work, launch, &order);
+    for (int i = 0; i < launch->workers; ++i) {
+      {
+        const std::lock_guard<std::mutex> lock(working.mutex);
+        ++working.left;
+      }
+      threads.emplace_back(worker);
+    }
   } catch (const std::system_error&) {   // fewer threads do the same work
+    {
+      const std::lock_guard<std::mutex> lock(working.mutex);
+      --working.left;
+    }
     if (threads.empty()) work(launch, &order);
   }
+#if !defined(__SANITIZE_ADDRESS__)
+  hurried(launch, threads, working);
+#endif
   for (std::thread& thread : threads) thread.join();
 #if !defined(__SANITIZE_ADDRESS__)
   for (int i = 0; i < kFaultKinds; ++i) sigaction(kFaults[i], &before_fault[i], nullptr);

@@ -72,6 +72,7 @@ struct Lane {
   u32 id = 0;            // index in its warp
   u32 bit = 0;           // 1 << id
   Where at;
+  Where touched;         // its last access to a buffer, in the checked build
   Kind waits = Kind::none;
   bool done = false;
   int mma_queued = 0;
@@ -145,6 +146,10 @@ struct Extent {
   u8* written;
   u64 item;
 };
+
+// What stops a launch that takes too long, wherever its lanes are: library.py sets it. 1 waits for barriers and for the
+// ends of blocks.
+constexpr int kTooLong = 2;
 
 struct Launch {
   const char* entry;
