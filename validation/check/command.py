@@ -16,7 +16,7 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -30,7 +30,8 @@ from strata.executors import NAMES as EXECUTORS
 from strata.executors import open_executor
 from strata.executors.base import Executor, StrataError
 from strata.executors.lanes import FLAVORS
-from validation.check import early_end, mutants, plan, raw, sensitivity
+from strata.executors.lanes.build import find_compiler, finds_undefined
+from validation.check import early_end, mutants, plan, raw, sensitivity, unjudged
 from validation.check.folding import news
 from validation.check.load import Loaded, load
 from validation.check.operation import OwnOperation, operations
@@ -149,6 +150,15 @@ class Run:
         return combine(checks)
 
     @property
+    def unjudged(self) -> str:
+        """A line on what nobody looked at."""
+        lanes = self.executor_pool.lanes
+        flavor = self.executor_pool.flavor
+        jobs = self.jobs if flavor is None else [replace(job, flavor=flavor) for job in self.jobs]
+        whole = lanes and finds_undefined(find_compiler())
+        return unjudged.line(self.loaded, jobs, lanes, whole)
+
+    @property
     def blind(self) -> dict[str, str]:
         """Float outputs whose bounds could have refused next to nothing in a whole profile, with a line on each. A case
         that is asked for alone may be one in which terms cancel."""
@@ -234,6 +244,8 @@ def _checked(options: argparse.Namespace, console: Console) -> int:
             console.print(out.replaces, markup=False, soft_wrap=True)
         own.record("running")
         console.print(_heading(own), markup=False, soft_wrap=True)
+        if said := unjudged.cards_without_room(loaded, planned):
+            console.print(Text(said, "yellow"), soft_wrap=True)
         return _run(own, faults, console)
 
 
@@ -316,6 +328,7 @@ def _run(own: Run, faults: _Faults | None, console: Console) -> int:
             return _interrupted(own, error, console)
         raise
     print_cases(console, own.loaded, own.results, len(own.jobs))
+    console.print(Text(own.unjudged, "dim"), soft_wrap=True)
     for line in own.blind.values():
         console.print(Text(f"VOID {own.loaded.kernel.name}: {line}", "bold red"), soft_wrap=True)
     if own.loaded.kernel.raw is not None:

@@ -18,6 +18,7 @@ from validation.check.author import called, fault
 from validation.check.own_kernel import Launch, OwnKernel
 from validation.check.path import OwnPath
 from validation.check.refusal import refuse
+from validation.check.resources import MOST_THREADS, launch_bounds
 from validation.check.sizes import Sizes
 from validation.check.source_vocabulary import refuse_foreign
 
@@ -79,7 +80,22 @@ class Loaded:
             for index, value in enumerate(launch.arguments):
                 if isinstance(value, str) and value not in arrays:
                     raise refuse(f"Launch.arguments[{index}]", value, f"one of {', '.join(sorted(arrays))}")
-        return [(self.image(launch), launch) for launch in launches]
+        made = [(self.image(launch), launch) for launch in launches]
+        for image, _ in made:
+            most = self.bounds.get(image.entry, MOST_THREADS)
+            if image.block > most:
+                raise refuse(
+                    "the block of a launch", image.block, f"at most the {most} of {image.entry}'s __launch_bounds__"
+                )
+        return made
+
+    @cached_property
+    def bounds(self) -> dict[str, int]:
+        """The threads for which `__launch_bounds__` has the source's functions compiled, by their names."""
+        if self.kernel.source is None:
+            return {}
+        beside = [file.read_text() for file in self.image().headers]
+        return launch_bounds([self.text, *beside], self.kernel.defines)
 
     def image(self, launch: Launch | None = None) -> Kernel:
         """The kernel as executors know it, for one launch or as the description has it."""

@@ -34,11 +34,13 @@ _CHECKED = 1 << 18
 
 
 def usual(kernel: OwnKernel) -> list[str]:
-    """The recipes of a kernel: all that say something of its inputs and that its author does not leave out."""
+    """The recipes of a kernel: all that say something of its inputs and that its author does not leave out. Who leaves
+    out `not_finite` leaves out `infinities`."""
     return [
         name
         for name in RECIPES
         if name not in kernel.without
+        and not (name == "infinities" and "not_finite" in kernel.without)
         and (candidates(kernel, name) or not (RECIPES[name].needs_float or filled(kernel)))
     ]
 

@@ -148,6 +148,7 @@ def test_the_bytes_of_a_case_do_not_change_from_version_to_version() -> None:
         digests[name] = digest.hexdigest()[:16]
     assert digests["not_finite"] == "011e973998e016e3"
     assert digests["shifted"] == "9427e51e8eeb6910"
+    assert digests["infinities"] == "16f60db47ebbca1e"
 
 
 def drawn(make: object) -> Loaded:
