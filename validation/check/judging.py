@@ -64,7 +64,8 @@ def know(loaded: Loaded, case: OwnCase, rule: Rule) -> Known:
     for name, output in kernel.outputs.items():
         prefix, axes = prefix_of(loaded, name), axes_of(loaded, name)
         if not output.floating:
-            checks.append(_renamed(bit_battery(due[name]), f"{prefix}self"))
+            asked = _renamed(bit_battery(due[name]), f"{prefix}self")
+            checks.append(replace(asked, figures=asked.figures | {sensitivity.FIGURE: sensitivity.nonzero(due[name])}))
             continue
         own = judgement.Due(output.dtype.name, due[name], limits[name], axes)
         if RECIPES[case.recipe].finite and not np.isfinite(due[name]).all():

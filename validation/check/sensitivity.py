@@ -18,6 +18,7 @@ import numpy as np
 
 from validation.check.arrays import EXPONENTS
 from validation.check.judgement import Due
+from validation.check.recipes import RECIPES
 
 #: One part in so many of an element is the change that must be refused.
 PARTS = 16
@@ -36,6 +37,11 @@ def held_closely(due: Due) -> float | None:
     if not counts.any():
         return None
     return float((due.limit[counts] < size[counts] / PARTS).mean())
+
+
+def nonzero(due: np.ndarray) -> float | None:
+    """The share of an integer output's elements that are not zero, which its bits hold; None for none."""
+    return float((due != 0).mean()) or None
 
 
 def _shares(results: Sequence[Mapping[str, Any]], name: str) -> list[tuple[str, float]]:
@@ -94,3 +100,22 @@ def doubtful(results: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> 
                 "that is wrong may pass"
             )
     return said
+
+
+def idle(results: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """A line on the recipes whose cases test nearly nothing: of no output there is an element that is held closely.
+
+    names: of the checks that have the figure, of all outputs. Empty where there is no such recipe; recipes of what is
+    not finite ask another question.
+    """
+    recipes: dict[str, bool] = {}
+    for result in results:
+        recipe = str(result["recipe"])
+        asked = [check for check in result["checks"] if check["name"] in names]
+        if asked and RECIPES[recipe].finite:
+            held = any((check["figures"].get(FIGURE) or 0.0) > 0 for check in asked)
+            recipes[recipe] = recipes.get(recipe, False) or held
+    found = [recipe for recipe, held in recipes.items() if not held]
+    if not found:
+        return ""
+    return f"nearly nothing is tested by {', '.join(found)}: every reference is zero, or hardly larger than its bound"

@@ -14,7 +14,7 @@ from validation.check.contrast import contrast
 from validation.check.folding import folded
 from validation.check.load import Loaded
 from validation.check.mutants import Matrix
-from validation.check.sensitivity import doubtful
+from validation.check.sensitivity import doubtful, idle
 from validation.report.table import grid, grouped, print_counts, took, verdicts
 
 #: Last words of checks that compare every bit of an output, an integer's bound among them.
@@ -71,6 +71,9 @@ def print_cases(console: Console, loaded: Loaded, results: Sequence[dict[str, An
         console.print(Text(visited(loaded, results)), soft_wrap=True)
     for name, reason in loaded.kernel.without.items():
         console.print(Text(f"left out by its author: {name} ({reason})"), soft_wrap=True)
+    every = ["self" if len(loaded.kernel.outputs) == 1 else f"{name} self" for name in loaded.kernel.outputs]
+    if said := idle(results, every):
+        console.print(Text(said, "yellow"), soft_wrap=True)
     for line in doubtful(results, loaded.self_checks):
         console.print(Text(line, "bold yellow"), soft_wrap=True)
     lines = [*folded(results), contrast(loaded.kernel, results)]

@@ -93,3 +93,24 @@ def test_a_single_case_may_be_one_whose_terms_cancel(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(command, "load", lambda text: given)
     monkeypatch.setattr(command, "open_executor", lambda name, **options: FakeExecutor(rows))
     assert main(["check", str(FILE), "--case", "recipe=plain seed=1 rows=3 width=65"]) == 0
+
+
+def test_a_recipe_that_tests_nearly_nothing_is_named() -> None:
+    def case(recipe: str, *shares: float | None) -> dict[str, Any]:
+        checks = [
+            {"name": f"{name} self", "figures": {sensitivity.FIGURE: share}}
+            for name, share in zip("ab", shares, strict=True)
+        ]
+        return {"recipe": recipe, "checks": checks}
+
+    names = ["a self", "b self"]
+    told = [case("equal", None, 0.0), case("plain", None, 0.5), case("zeros", None, None), case("zeros", 0.1, None)]
+    assert sensitivity.idle([*told, case("not_finite", None, None)], names).startswith(
+        "nearly nothing is tested by equal: "
+    )
+    assert sensitivity.idle(told[1:], names) == ""
+
+
+def test_zeros_of_an_integer_output_are_not_counted() -> None:
+    assert sensitivity.nonzero(np.array([0, 3, 0, 1])) == 0.5
+    assert sensitivity.nonzero(np.zeros(3, np.int32)) is None
