@@ -46,5 +46,6 @@ REFUSED = {
     "union": "bits_to_float and float_to_bits say which bits are meant",
     "try": "device code has no exceptions",
     "throw": "device code has no exceptions",
+    **dict.fromkeys(("and", "or", "not", "xor", "bitand", "bitor", "compl"), "marks are written as marks, such as &&"),
     "goto": "lanes of a warp meet at instructions that a reader can find",
 }
