@@ -72,7 +72,7 @@ def test_a_kernel_that_never_ends_is_stopped_and_its_line_is_named(capsys: pytes
     said = " ".join(capsys.readouterr().out.split())
     assert re.search(r"EXCEEDS endless .* endless\.cu:\d+: is still running .*: the launch takes longer than 1 s", said)
     assert "a launch of an earlier case took too long" in said
-    assert "0 of 24 planned cases passed; 1 were run." in said
+    assert re.search(r" 0 of \d+ planned cases passed; 1 were run\.", said)
 
 
 ENDS = {

@@ -12,7 +12,6 @@
 #include <mutex>
 #include <new>
 #include <numeric>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <system_error>
 #include <thread>
