@@ -42,7 +42,8 @@ def line(loaded: Loaded, jobs: Sequence[Job], lanes: bool, whole: bool) -> str:
         if fast:
             count = f"the {len(fast)} cases" if len(fast) > 1 else "the case"
             said.append(f"memory in {count} that only the fast build runs, which watches no access")
-        blocks = [image.block for job in jobs for image, _ in loaded.launches(job.case.by_name)]
+        own = [job.case for job in jobs if isinstance(job.case, OwnCase)]
+        blocks = [image.block for case in own for image, _ in loaded.launches(case.by_name)]
         said.append(f"registers: a thread may have {registers(max(blocks))}, which a card's compiler counts")
         if not whole:
             said.append("what C++ leaves undefined, and local variables that nobody wrote: GCC from 12 on finds them")

@@ -28,6 +28,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   if (fault == 11 && (unset < 0.0f) != (value != value)) number = 0;
   if (fault == 12) number = static_cast<int>(static_cast<u32>(width) >> (width | 32));
   if (fault == 13) store(y, value);
+  if (fault == 14 && i == 0 && load(above) < 0) value = 0.0f;
 
   store(w + width, 1.0f);   // the same number of every thread: no race
   if (number == 77) value = 0.0f;

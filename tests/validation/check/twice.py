@@ -25,6 +25,7 @@ FAULTS = {
     9: ("a division by zero", r"integer division by zero"),
     10: ("an index behind a local array", r"an index out of the range of a local array"),
     12: ("a shift of an unsigned number by its width", r"a shift by"),
+    14: ("a thread reads what others add to", r"race: element 0 of above was (read|written) by"),
     13: ("every block writes an element", r"race: element 0 of y was written by"),
 }
 #: A local variable that is read and was never written: two builds differ in it.

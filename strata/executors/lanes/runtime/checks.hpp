@@ -14,6 +14,12 @@
 
 namespace lanes {
 
+#ifdef STRATA_CHECKED
+constexpr bool kChecked = true;
+#else
+constexpr bool kChecked = false;
+#endif
+
 struct ByteState {
   u32 written_serial = 0;   // block that wrote it; anything else: nobody wrote it
   u32 write_epoch = 0, write_sync = 0, read_epoch = 0, read_sync = 0;

@@ -16,12 +16,6 @@
 
 namespace lanes {
 
-#ifdef STRATA_CHECKED
-constexpr bool kChecked = true;
-#else
-constexpr bool kChecked = false;
-#endif
-
 // Instead of a thread: a whole warp, or several warps.
 constexpr u16 kWholeWarp = 0x8000, kManyWarps = 0xffff;
 
