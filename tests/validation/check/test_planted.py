@@ -9,10 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from strata.executors import open_executor
-from strata.executors.base import Executor
+from strata.executors.base import Executor, LaunchError
+from strata.executors.lanes.executor import HostBuffer
 from tests.validation.check import twice as author
 from validation.__main__ import main
 from validation.check import plan
@@ -59,6 +61,21 @@ def test_a_fault_that_leaves_the_numbers_right_is_refused_in_every_order(fault: 
     line = FILE.with_name("twice.cu").read_text().splitlines()[int(said[1]) - 1]
     # Of a race either of the two lines is named.
     assert f"fault == {fault}" in line or ("race" in said[0] and re.search(r"store\(y \+ i,|atomicAdd", line))
+
+
+def test_a_write_behind_another_thread_s_read_is_a_race() -> None:
+    """In the order of lanes, where nobody reads what was written."""
+    executor = open_executor("lanes", flavor="checked", threads=1)
+    x = executor.array(np.array([-1, 1], np.float32), "x")
+    y, w = (executor.empty((3,), np.float32, name=name) for name in "yw")
+    above = executor.array(np.zeros(1, np.int32), "above", written=True)
+    assert isinstance(above, HostBuffer)
+    above.watch(filled=True)
+    kernel = Loaded(author.with_fault(14), FILE).image()
+    with pytest.raises(
+        LaunchError, match=r"thread \(1,0,0\) .*: race: element 0 of above was read by thread 0 with no"
+    ):
+        executor.launch(kernel, (1, 1, 1), [x, y, w, above, np.int32(2), np.int32(14)])
 
 
 def test_a_local_variable_that_nobody_wrote_shows_between_two_builds() -> None:
