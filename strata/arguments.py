@@ -57,7 +57,22 @@ def shown(text: str) -> str:
 
 
 def of(name: str, parse: Callable[[str], T], text: str) -> T:
-    """`parse(text)`, with the name of what was typed before a refusal. Raises BadValueError."""
+    """What a parser makes of a text, with the name of what was typed before a refusal.
+
+    Parameters
+    ----------
+    name
+        What was typed, for the message.
+    parse
+        A parser of this module, or one that refuses as these do.
+    text
+        What was typed.
+
+    Raises
+    ------
+    BadValueError
+        Where `parse` refuses the text.
+    """
     try:
         return parse(text)
     except BadValueError as error:
@@ -65,12 +80,24 @@ def of(name: str, parse: Callable[[str], T], text: str) -> T:
 
 
 def whole(least: int = 0, most: int = LARGEST) -> Callable[[str], int]:
-    """A parser of whole numbers of `least` to `most`, in decimal digits."""
+    """A parser of whole numbers in decimal digits.
+
+    Parameters
+    ----------
+    least, most
+        The range, both ends included.
+    """
     return lambda text: _number(text, text, 1, least, most)
 
 
 def thousands(least: int, most: int) -> Callable[[str], int]:
-    """A parser of whole numbers, also in thousands of 1,024, such as `64k`."""
+    """A parser of whole numbers in decimal digits, also in thousands of 1,024, such as `64k`.
+
+    Parameters
+    ----------
+    least, most
+        The range of the number, both ends included.
+    """
 
     def parse(text: str) -> int:
         digits = text[:-1] if text[-1:] in ("k", "K") else text

@@ -27,6 +27,7 @@ from strata.executors.first_launch import first_launch
 from strata.expert_engine import probes
 from strata.gate_table import Table
 from strata.gates.installed import InstalledGate
+from strata.kernels.expert_fused import DESCRIPTOR as FUSED
 from strata.kernels.expert_probe import lines
 from strata.kernels.paths import PATHS
 from strata.memory.loan.loan_switches import loan_switches
@@ -35,7 +36,18 @@ from strata.memory.plan import command as memory_command
 
 @command("strata")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `strata` with `arguments` (default: the command line's) and return its exit status."""
+    """Run the command `strata`.
+
+    Parameters
+    ----------
+    arguments
+        The words after its name; None for those of the command line.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
     parser = argparse.ArgumentParser(prog="strata", description="Prompt-side kernels and what they run on.")
     parser.add_argument("--version", action="version", version=f"strata {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -93,7 +105,29 @@ def list_switches() -> int:
 
 
 def gate(capability: str | None, every: bool, as_json: bool, each: bool = False) -> int:
-    """Print the gate's table for this machine, for one compute capability, or for `every` one; 0 unless it cannot."""
+    """Print the gate's table for this machine, for one compute capability, or for every one.
+
+    Parameters
+    ----------
+    capability
+        A compute capability as people write it, `7.5`; None for this machine.
+    every
+        Whether all capabilities that the pinned compilers know are shown, whatever `capability` says.
+    as_json
+        Whether the table is JSON.
+    each
+        Whether each path has lines of its own.
+
+    Returns
+    -------
+    int
+        The exit status, 0.
+
+    Raises
+    ------
+    StrataError
+        For a `capability` that is no such number.
+    """
     lowest = min(path.min_capability for path in PATHS.values())
     if every:
         known = sorted({arch for archs in PINNED_ARCHS.values() for arch in archs if arch >= lowest})
@@ -141,7 +175,7 @@ def _report(name: str) -> bool:
 
 def _experts(executor: Executor) -> None:
     """Print what the probe of expert kernels says on a card, a line as each is tried; the first time compiles them."""
-    if (executor.capability or 0) < min(path.min_capability for path in PATHS.values() if path.baseline is not None):
+    if (executor.capability or 0) < min(path.min_capability for path in PATHS.values() if path.operation == FUSED.name):
         _row("experts", "this card has no fused path to probe")
         return
     for line in lines(probes(executor)):

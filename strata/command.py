@@ -28,10 +28,16 @@ P = ParamSpec("P")
 
 
 def command(prefix: str = "error", interrupted: int = INTERRUPTED) -> Callable[[Callable[P, int]], Callable[P, int]]:
-    """For a command's `main`: it returns an exit status whatever happens in it; argparse's SystemExit goes on.
+    """A decorator of a command's `main`, which then returns an exit status whatever happens in it.
 
-    prefix: the first word of the line on an error; interrupted: the status after Ctrl-C or a signal that main itself
-    has not answered.
+    SystemExit of argparse goes on.
+
+    Parameters
+    ----------
+    prefix
+        The first word of the line on an error.
+    interrupted
+        The status after Ctrl-C or a signal that `main` itself has not answered.
     """
 
     def ending(main: Callable[P, int]) -> Callable[P, int]:

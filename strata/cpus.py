@@ -32,10 +32,25 @@ def _allowed() -> int:
 
 
 def quota(own: Path = _OWN_CGROUP, root: Path = _CGROUPS) -> float | None:
-    """Processors' worth of time that the control groups of this process allow it; None without a limit.
+    """Processors' worth of time that the control groups of this process allow it.
 
-    own: the file that names its groups; root: where they are mounted. A limit holds for all groups below its own, so
-    the smallest one on the way up counts.
+    Parameters
+    ----------
+    own
+        The file that names the groups of the process.
+    root
+        The directory where control groups are mounted.
+
+    Returns
+    -------
+    float or None
+        The smallest limit on the way from a group up to the root, because a limit holds for all groups below its own;
+        None without a limit, and on systems without control groups.
+
+    References
+    ----------
+    The Linux kernel, Documentation/admin-guide/cgroup-v2.rst (`cpu.max`) and cgroup-v1 (`cpu.cfs_quota_us`,
+    `cpu.cfs_period_us`).
     """
     try:
         lines = own.read_text().splitlines()

@@ -15,9 +15,21 @@ PINNED_ARCHS = {
 
 @dataclass(frozen=True)
 class Device:
-    """name: as the driver gives it, in printable ASCII; capability: times ten, None where kernels run on the CPU
-    (lanes); driver: the newest CUDA version its driver runs; compiler: CUDA major of the NVRTC at hand; archs: the
-    capabilities that it knows."""
+    """What dispatch and the gate know of a device.
+
+    Parameters
+    ----------
+    name
+        As the driver gives it, in printable ASCII.
+    capability
+        Its compute capability, times ten; None where kernels run on the CPU (lanes).
+    driver
+        The newest CUDA version that its driver runs, (major, minor); None where it is not known.
+    compiler
+        The CUDA major of the NVRTC at hand, None without one.
+    archs
+        The compute capabilities, times ten, that the compiler knows.
+    """
 
     name: str
     capability: int | None
@@ -70,9 +82,19 @@ def named(capability: int) -> Device:
 
 
 def this_machine(index: int = 0) -> Device:
-    """Card number `index` of this machine, with the compiler that the cuda executor would take, if there is one.
+    """A card of this machine, with the compiler that the cuda executor would take, if there is one.
 
-    Raises ExecutorUnavailable saying why there is no card, StrataError for an index past the last one.
+    Parameters
+    ----------
+    index
+        The number of the card, counted from 0.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        Where no card can be used; the message says why.
+    StrataError
+        For an index that no card of this machine has.
     """
     from strata.executors.cuda.card import Card
     from strata.executors.cuda.driver import find_driver

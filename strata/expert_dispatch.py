@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from strata.device import Device
-from strata.dispatch import Gate, Served, serve
+from strata.dispatch import Gate, Refused, Served, serve
 from strata.executors.base import StrataError
 from strata.kernels.expert_fused import DESCRIPTOR, SHAPES
 from strata.kernels.expert_probe import Probed
@@ -23,9 +23,23 @@ from strata.switches import FUSED_ADAPTIVE, FUSED_TILE, Switches
 
 @dataclass(frozen=True)
 class Layer:
-    """What is asked for. gate_up, down: formats; n, ff: hidden size and features of an expert; tokens: of the call;
-    every_expert: whether the call goes through all experts of the layer, as a prompt's does and a short one does not;
-    devices: how many cards share the layer."""
+    """A layer of experts, and a call of it that asks for a path.
+
+    Parameters
+    ----------
+    gate_up, down
+        Names of the block formats of the gate and up matrices, and of the down matrix.
+    n, ff
+        The hidden size, and the features of an expert.
+    experts, top
+        Experts of the layer, and experts that each token is routed to.
+    tokens
+        Tokens of the call.
+    every_expert
+        Whether the call goes through all experts of the layer, as a prompt's does and a short one does not.
+    devices
+        How many cards share the layer.
+    """
 
     gate_up: str
     down: str
@@ -39,13 +53,23 @@ class Layer:
 
     @property
     def mode(self) -> str:
+        """The mode of the paths of its formats, `gate_up/down`."""
         return f"{self.gate_up}/{self.down}"
 
 
 @dataclass(frozen=True)
 class ServedLayer:
-    """served: the path and why; shapes: the work shapes of the fused path, None where another serves; report: one line
-    for each format that a probe held back."""
+    """Which path computes a layer, and in which work shapes.
+
+    Parameters
+    ----------
+    served
+        The path, and why.
+    shapes
+        The work shapes of gate and up, and of down, of the fused path; None where another path serves.
+    report
+        One line for each format that a probe held back.
+    """
 
     served: Served
     shapes: tuple[int, int] | None = None
@@ -81,7 +105,27 @@ def uncovered(layer: Layer) -> str:
 def serve_layer(
     layer: Layer, device: Device, switches: Switches, gate: Gate, tried: Callable[[str, int], Probed]
 ) -> ServedLayer:
-    """The path that computes a layer on a device. tried: the probe of a format in a work shape there."""
+    """The path that computes a layer on a device.
+
+    Parameters
+    ----------
+    layer
+        The layer and the call.
+    device
+        The device that asks.
+    switches
+        What the environment asks for.
+    gate
+        The decision for a path and a device.
+    tried
+        The probe of a format in a work shape on that device.
+
+    Returns
+    -------
+    ServedLayer
+        The fused path where switches, gate, layer and probe let it serve, else the baseline; without a path where
+        neither takes the layer, where nothing can run, or where a probe cost the card's context.
+    """
     if layer.mode not in EXPERT_MODES:
         reason = f"no path computes experts of {layer.mode}: {uncovered(layer)}"
         return ServedLayer(Served(None, reason, cause="layer"))
@@ -114,7 +158,8 @@ def _instead(served: Served, cause: str, why: str) -> Served:
     assert served.path is not None
     base = PATHS[served.path].baseline
     reason = f"{base} instead of {served.path}: {why}"
-    return replace(served, path=base, reason=reason, instead_of=served.path, cause=cause)
+    refused = (Refused(served.path, cause, why),)
+    return replace(served, path=base, reason=reason, instead_of=served.path, cause=cause, refused=refused)
 
 
 def _forced(switches: Switches, device: Device, shapes: tuple[int, int]) -> tuple[int, int]:

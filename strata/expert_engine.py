@@ -16,10 +16,18 @@ from strata.kernels.expert_probe import Card, Probes
 
 
 class ExpertEngine:
-    """The switches, records and probes of one executor, read once or made once each.
+    """The switches, records and probes of one executor, which are read or made once each.
 
-    executor: a CudaExecutor, whose card is `device`, or lanes, with `strata.device.LANES`; gate: of this installation
-    when None.
+    Parameters
+    ----------
+    executor
+        A CudaExecutor, whose card is `device`, or lanes, with `strata.device.LANES`.
+    device
+        What dispatch knows of the executor's device.
+    environ
+        The variables that switches and the directory of records are read from.
+    gate
+        The decision for a path and a device; None for the gate of this installation.
     """
 
     def __init__(

@@ -16,7 +16,17 @@ from strata.switches import Switches
 
 @dataclass(frozen=True)
 class Row:
-    """One path on one device: what the gate says of it, and what serves its operation and mode there."""
+    """One path on one device.
+
+    Parameters
+    ----------
+    path
+        The name of a gated path.
+    decision
+        What the gate says of it there.
+    served
+        What serves its operation and mode there.
+    """
 
     path: str
     decision: Decision
@@ -25,8 +35,15 @@ class Row:
     @property
     def remark(self) -> str:
         """What keeps the path from serving besides the gate (a switch, the compiler, the device); "" for nothing."""
-        others = self.served.instead_of == self.path and self.served.cause != "gate"
-        return self.served.reason if others or self.served.path is None else ""
+        if self.served.path is None:
+            return self.served.reason
+        own = next((one for one in self.served.refused if one.path == self.path and one.cause != "gate"), None)
+        return "" if own is None else f"{self.served.path} instead of {self.path}: {own.why}"
+
+    @property
+    def told(self) -> dict[str, object]:
+        """What serves, for programs: the reason tells of each path that was refused."""
+        return {name: value for name, value in asdict(self.served).items() if name != "refused"}
 
 
 #: What leads from the summary to the rest.
@@ -66,8 +83,19 @@ def _kind(path: str | None) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """rows: by device, in the order of the table of paths; accepted, local: how many records there are of each;
-    problems: lines about switches and about files that are no records."""
+    """What the gate and dispatch say of every gated path on some devices.
+
+    Parameters
+    ----------
+    devices
+        Each device with a row for each gated path, in the order of the table of paths.
+    switches
+        What the environment asks for.
+    accepted, local
+        How many records there are that everybody has, and of this machine alone.
+    problems
+        Lines about switches and about files that are no records.
+    """
 
     devices: tuple[tuple[Device, tuple[Row, ...]], ...]
     switches: Switches
@@ -77,7 +105,17 @@ class Table:
 
     @staticmethod
     def of(devices: Sequence[Device], switches: Switches, gate: InstalledGate) -> Table:
-        """The table of some devices."""
+        """The table of some devices.
+
+        Parameters
+        ----------
+        devices
+            The devices, each of which gets a row for every gated path.
+        switches
+            What the environment asks for.
+        gate
+            The gate of this installation, with its records.
+        """
         gated = [path for path in PATHS.values() if path.baseline is not None]
         local = sum(record.local for record in gate.store.records)
         return Table(
@@ -98,8 +136,14 @@ class Table:
         )
 
     def text(self, each: bool = False) -> str:
-        """For people: of each device, what holds of each operation and tier; or, with `each`, three or four lines for
-        each path."""
+        """The table for people.
+
+        Parameters
+        ----------
+        each
+            Whether every path has three or four lines of its own. Otherwise there is a summary for each operation and
+            tier.
+        """
         lines = [f"records: {self.accepted} accepted, {self.local} of this machine"]
         lines += [f"switch: {name}={value}" for name, value in self.switches.values.items()]
         lines += [f"switch: {note}" for note in self.switches.notes]
@@ -130,7 +174,7 @@ class Table:
                 {
                     "name": device.name,
                     "capability": None if device.capability is None else device.dotted,
-                    "paths": [{"path": row.path, **asdict(row.decision), "served": asdict(row.served)} for row in rows],
+                    "paths": [{"path": row.path, **asdict(row.decision), "served": row.told} for row in rows],
                 }
                 for device, rows in self.devices
             ],

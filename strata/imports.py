@@ -9,7 +9,17 @@ from types import ModuleType
 
 
 class NotImportedError(Exception):
-    """A package did not import. absent: it is not installed, rather than broken; the message says why in one line."""
+    """A package did not import.
+
+    The message says why in one line.
+
+    Parameters
+    ----------
+    reason
+        The message.
+    absent
+        Whether the package is not installed, rather than broken.
+    """
 
     def __init__(self, reason: str, absent: bool) -> None:
         super().__init__(reason)

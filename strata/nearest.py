@@ -15,7 +15,23 @@ _LONGEST = 100
 
 
 def slips(one: str, other: str) -> int:
-    """Letters wrong, missing, too many or swapped with their neighbour between two names."""
+    """How many letters are wrong, missing, too many or swapped with their neighbour between two names.
+
+    Parameters
+    ----------
+    one, other
+        The names. Upper and lower case differ.
+
+    Returns
+    -------
+    int
+        The optimal string alignment distance: a letter takes part in one swap at most.
+
+    References
+    ----------
+    F. J. Damerau, "A Technique for Computer Detection and Correction of Spelling Errors", Communications of the ACM 7
+    (3), 1964.
+    """
     before, row = [0] * (len(other) + 1), list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
         earlier, before, row = before, row, [i]
@@ -28,7 +44,20 @@ def slips(one: str, other: str) -> int:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name nearest to `name`, whatever the case of their letters; None when none is near."""
+    """The known name that is nearest to an unknown one, whatever the case of their letters.
+
+    Parameters
+    ----------
+    name
+        The unknown name.
+    known
+        The known names; of those equally near the first is taken.
+
+    Returns
+    -------
+    str or None
+        None when none is near.
+    """
     most = min(MOST, max(1, len(name) // 4))
     if len(name) > _LONGEST:
         return None
@@ -41,6 +70,16 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def hint(name: str, known: Iterable[str], listing: str) -> str:
-    """The end of a refusal: the known name that is near, if one is, and `listing`, which says where all of them are."""
+    """The end of a refusal of an unknown name: the known name that is near, if one is, and where all of them are.
+
+    Parameters
+    ----------
+    name
+        The unknown name.
+    known
+        The known names.
+    listing
+        Words on where all known names are.
+    """
     near = nearest(name, known)
     return listing if near is None else f"the nearest is {near!r} ({listing})"

@@ -42,7 +42,15 @@ class Unread(SystemExit):
 
 
 class Unwritten(SystemExit):
-    """A command's output cannot be written. `said`: which and why, in a line."""
+    """A command's output cannot be written; the attribute `said` tells which and why, in a line.
+
+    Parameters
+    ----------
+    name
+        What the stream is called in the line.
+    error
+        What the system said.
+    """
 
     def __init__(self, name: str, error: OSError) -> None:
         super().__init__(UNWRITTEN)
@@ -50,8 +58,18 @@ class Unwritten(SystemExit):
 
 
 class Output:
-    """A text stream of this process; `end`: why nothing can be written to it any more. After that every write raises
-    it."""
+    """A text stream of this process, on which a failed write ends the command.
+
+    Its attribute `end` holds why nothing can be written to it any more, None before that; after that every write raises
+    it.
+
+    Parameters
+    ----------
+    stream
+        The text stream that takes what is written.
+    name
+        What the stream is called in messages.
+    """
 
     def __init__(self, stream: Any, name: str = "standard output") -> None:
         self._stream = stream
@@ -63,7 +81,7 @@ class Output:
         return self.send(printable(text))
 
     def send(self, text: str) -> int:
-        """Write `text` as it is: for who puts colours into text that is printable."""
+        """Write `text` as it is: for a caller that puts colours into text that is printable."""
         try:
             return int(self._made(self._stream.write, text))
         except UnicodeEncodeError:  # a mark that this terminal's letters do not have
@@ -71,6 +89,7 @@ class Output:
             return int(self._made(self._stream.write, text.encode(known, "backslashreplace").decode(known)))
 
     def flush(self) -> None:
+        """Hand on what the stream still holds. Raises Unread or Unwritten where that fails."""
         self._made(self._stream.flush)
 
     def __getattr__(self, name: str) -> Any:

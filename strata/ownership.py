@@ -20,10 +20,20 @@ Found = tuple[Path, os.stat_result]
 
 
 def stranger(path: Path, private: bool = False) -> str:
-    """Who else could have put what lies in the directory `path` (absolute): a clause that names the directory or link
-    that lets them, as "/tmp/x belongs to user 1000"; empty when nobody could. What is not there is no fault.
+    """Who else could have put what lies in a directory there.
 
-    private: whether the user's private group may write in it, as it may in the directories above.
+    Parameters
+    ----------
+    path
+        An absolute path. What is not there is no fault.
+    private
+        Whether the user's private group may write in it, as it may in the directories above.
+
+    Returns
+    -------
+    str
+        A clause that names the directory or link that lets them, as "/tmp/x belongs to user 1000"; empty when nobody
+        could.
     """
     if not hasattr(os, "geteuid"):
         return ""
@@ -39,7 +49,22 @@ def stranger(path: Path, private: bool = False) -> str:
 
 
 def of_file(file: Path, found: os.stat_result, private: bool = False) -> str:
-    """Who else could have written a file or a directory, as `stranger` says it. found: what `lstat` says of it."""
+    """Who else could have written a file or a directory.
+
+    Parameters
+    ----------
+    file
+        Its path, for the clause.
+    found
+        What `lstat` says of it.
+    private
+        Whether the user's private group may write to it.
+
+    Returns
+    -------
+    str
+        A clause as of `stranger`; empty when nobody could.
+    """
     if not hasattr(os, "geteuid"):
         return ""
     if found.st_uid not in (os.geteuid(), _ROOT):

@@ -26,9 +26,21 @@ ABANDONED_S = 86_400.0
 
 
 class Scratch:
-    """A new directory `path` in `root`, named by `prefix`; a context manager, which removes it with all that is in it.
+    """A new directory, removed with all that is in it at the end of its `with` block.
 
-    Sweeps abandoned ones of the same prefix first. Raises OSError when none can be made.
+    Its attribute `path` is the directory. Abandoned directories of the same prefix are swept first.
+
+    Parameters
+    ----------
+    root
+        The directory in which it is made.
+    prefix
+        What its name begins with.
+
+    Raises
+    ------
+    OSError
+        When no directory can be made.
     """
 
     def __init__(self, root: Path, prefix: str) -> None:
@@ -67,7 +79,17 @@ class Scratch:
 
 
 def sweep(root: Path, prefix: str) -> None:
-    """Remove the directories of `prefix` in `root` whose maker is no more. What cannot be removed stays."""
+    """Remove directories whose maker is no more.
+
+    What cannot be removed stays.
+
+    Parameters
+    ----------
+    root
+        The directory in which they lie.
+    prefix
+        What their names begin with.
+    """
     with suppress(OSError):
         for found in root.glob(f"{prefix}*"):
             with suppress(OSError):

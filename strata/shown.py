@@ -18,13 +18,22 @@ _LAYOUT = "\n\t"
 
 
 def shown(value: object, longest: int = sys.maxsize) -> str:
-    """`value` on one line: characters that do not print as escapes such as `\\u001b`; cut at `longest`."""
+    r"""A value as one line of text, in which characters that do not print are escapes such as `\u001b`.
+
+    Parameters
+    ----------
+    value
+        Any object; its `str` is shown.
+    longest
+        Characters of the text that are shown before it is cut and ends in `...`.
+    """
     text = value if isinstance(value, str) else str(value)
     return _escaped(text[:longest]) + ("..." if len(text) > longest else "")
 
 
 def printable(text: str) -> str:
-    """Lines as `shown` has each, line ends and tabs kept: for text that a program has put together."""
+    """A text in which every line is as `shown` gives it, with line ends and tabs kept: for text that a program has put
+    together."""
     return text if text.isprintable() else _escaped(text, _LAYOUT)
 
 

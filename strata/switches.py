@@ -18,12 +18,35 @@ KINDS = ("flag", "number", "choice")
 
 @dataclass(frozen=True)
 class Switch:
-    """One row. kind: `flag` (0 or 1), `number` (a whole number of a range) or `choice` (one of some words).
+    """One row of the table of switches.
 
-    allowed: the words of a flag or a choice; the lowest and the highest number of a range. default: what absence
-    means. operation: whose path it concerns. works: False while that operation does not exist. otherwise: what a bad
-    value counts as, empty: as absent. A safeguard that is asked for in the wrong word is better on than off.
-    library: it acts where a caller of the library reads it, and no engine of this version does.
+    Parameters
+    ----------
+    name
+        The variable of the environment, which begins with `PREFIX`.
+    kind
+        `flag` (0 or 1), `number` (a whole number of a range) or `choice` (one of some words).
+    allowed
+        The words of a flag or a choice; the lowest and the highest number of a range.
+    default
+        What absence means.
+    meaning
+        A line on what its values ask for.
+    operation
+        The operation whose path it concerns.
+    works
+        False while that operation does not exist.
+    otherwise
+        What a bad value counts as; empty where it counts as absent. A safeguard that is asked for in the wrong word is
+        better on than off.
+    library
+        Whether it acts where a caller of the library reads it, and no engine of this version does.
+
+    Raises
+    ------
+    ValueError
+        For a name without `PREFIX`, a kind that does not exist, `allowed` that is empty or no range, and an `otherwise`
+        that the switch does not take.
     """
 
     name: str
@@ -69,6 +92,7 @@ PROMPT_Q4 = "STRATA_PROMPT_ATTN_Q4"
 PROMPT_Q4_TC = "STRATA_PROMPT_ATTN_Q4_TC"
 PROMPT_OLD = "STRATA_PROMPT_ATTN_OLD"
 SELECT_SIMT = "STRATA_SELECT_SIMT"
+SELECT_TC = "STRATA_SELECT_TC"
 VERIFY_RECLAIM = "STRATA_VERIFY_RECLAIM"
 LOAN_ELASTIC = "STRATA_PREFILL_ELASTIC_LOAN"
 LOAN_MTP = "STRATA_PREFILL_MTP_LOAN"
@@ -152,9 +176,16 @@ _ROWS = (
         "flag",
         ("0", "1"),
         "0",
-        "1: asks for the FP32 kernel of block selection.",
+        "1: asks for the tiled FP32 scorer of block selection, whose sums may change which cells are read.",
         "block_select",
-        works=False,
+    ),
+    Switch(
+        SELECT_TC,
+        "flag",
+        ("0", "1"),
+        "0",
+        "1: asks for the tensor-core scorer of block selection, before the tiled one; it may change them as well.",
+        "block_select",
     ),
     Switch(
         LOAN_ELASTIC,
@@ -237,8 +268,17 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Switches:
-    """What an environment asks for. values: of the switches with a good value; problems: one line each; notes: a line
-    on each switch that asks for something which acts only in the library so far."""
+    """What an environment asks for.
+
+    Parameters
+    ----------
+    values
+        Values by the name of the switch, of those that are good or count as something.
+    problems
+        One line for each name or value that is wrong.
+    notes
+        A line on each switch that asks for something which acts only in the library so far.
+    """
 
     values: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -253,7 +293,14 @@ def read(environ: Mapping[str, str], table: Mapping[str, Switch] = SWITCHES) -> 
     """The switches of an environment, and what is wrong with it.
 
     An empty value is the same as none. A bad value counts as absent, or as the switch's `otherwise`, and is reported,
-    as is an unknown STRATA_* name and a switch that has no effect yet. Never raises.
+    as is an unknown STRATA_* name and a switch that has no effect yet. Nothing is raised.
+
+    Parameters
+    ----------
+    environ
+        Values by the names of variables.
+    table
+        The switches by name.
     """
     values: dict[str, str] = {}
     problems: list[str] = []

@@ -55,8 +55,17 @@ def advice() -> str:
 
 
 def of_threads(prefix: str, said: list[str]) -> Callable[[threading.ExceptHookArgs], None]:
-    """A hook for threads that an exception ends: a line on it on standard error, which `said` takes too. SystemExit
-    ends the thread without a word."""
+    """A hook for threads that an exception ends: it prints a line on standard error.
+
+    SystemExit ends a thread without a word.
+
+    Parameters
+    ----------
+    prefix
+        The first word of the line.
+    said
+        A list that takes each line as well.
+    """
 
     def hook(crash: threading.ExceptHookArgs) -> None:
         if crash.exc_value is None or isinstance(crash.exc_value, SystemExit):

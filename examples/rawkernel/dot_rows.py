@@ -4,9 +4,10 @@ The kernel is the text below, in plain CUDA, and CuPy compiles and launches it: 
 a kernel needs no file and no header of this project, and it gets what a card can give: outputs that begin poisoned,
 guards around every array, hostile data, permuted rows and rows in two parts, an FP64 reference and a bound. It does
 not get what needs its source: no CPU runs it, no race is looked for, no fault is planted in it, and nothing attests
-that this text is what ran. So the report says "launch not attested" and no case of it is EXACT. Without a card `check`
-ends with 2. The bound counts an FMA for each element of a thread and an addition for each of the eight halvings; terms
-cancel, so the magnitude is the sum of |a b|. Inputs lie from 2^-40 to 2^40: no product overflows or loses bits below.
+that this text is what ran. So the report says "launch not attested" and no case of it is EXACT. CuPy makes zeros of
+subnormal numbers whatever it is told, so no case has them. Without a card `check` ends with 2. The bound counts an
+FMA for each element of a thread and an addition for each of the eight halvings; terms cancel, so the magnitude is the
+sum of |a b|. Inputs lie from 2^-40 to 2^40: no product overflows or loses bits below.
 """
 
 from __future__ import annotations

@@ -18,11 +18,24 @@ def open_executor(
     target: str | None = None,
     limit_s: float | None = None,
 ) -> Executor:
-    """The executor `name`; `auto` takes the card when CuPy and a device answer, else lanes.
+    """The executor of a name.
 
-    rule, flavor, seed, threads and limit_s configure lanes, target the card's image; each is ignored by the
-    other. Lanes taken by `auto` say why there is no card in `instead_of_cuda`. Raises StrataError for an
-    unknown name, ExecutorUnavailable when it cannot run here.
+    Parameters
+    ----------
+    name
+        `lanes`, `cuda`, or `auto`, which takes the card when CuPy and a device answer, else lanes. Lanes taken by
+        `auto` say why there is no card in `instead_of_cuda`.
+    rule, flavor, seed, threads, limit_s
+        Of lanes, see `LanesExecutor`; a card ignores them.
+    target
+        What a card's images are compiled for, see `cuda.target.plan`; lanes ignore it.
+
+    Raises
+    ------
+    StrataError
+        For an unknown name.
+    ExecutorUnavailable
+        When the executor cannot run here.
     """
     if name not in NAMES:
         raise StrataError(f"executor {name!r}: expected one of {', '.join(NAMES)}")

@@ -42,7 +42,15 @@ class ExecutorUnavailable(StrataError):  # noqa: N818 - a state of the machine m
 
 
 class BuildError(StrataError):
-    """A kernel source did not compile; the compiler's log is in `log`."""
+    """A kernel source did not compile.
+
+    Parameters
+    ----------
+    message
+        The compiler's first complaint, in one line.
+    log
+        All that the compiler said; the attribute `log` keeps it.
+    """
 
     def __init__(self, message: str, log: str = "") -> None:
         super().__init__(message)
@@ -69,10 +77,21 @@ class ContextLostError(LaunchError):
 class Kernel:
     """One `__global__` function of one source with its compile-time parameters.
 
-    source: stem of a file in `strata/kernels` ("prompt_attention"); entry: the `extern "C"` name;
-    defines: macros passed by -D, the only way a number reaches a source; block: threads per block;
-    shared_bytes: dynamic shared memory of a block; directory: where the source lies when that is
-    not `strata/kernels` (a test's own kernel, a stranger's), whose headers it includes all the same.
+    Parameters
+    ----------
+    source
+        The stem of a file in `strata/kernels`, such as "prompt_attention".
+    entry
+        The `extern "C"` name of the function.
+    block
+        Threads of a block.
+    shared_bytes
+        Dynamic shared memory of a block, in bytes.
+    defines
+        Names and values of macros passed by -D, the only way in which a number reaches a source.
+    directory
+        Where the source lies when that is not `strata/kernels` (a test's own kernel, a stranger's), whose headers it
+        includes all the same.
     """
 
     source: str
@@ -90,6 +109,7 @@ class Kernel:
 
     @property
     def path(self) -> FilePath:
+        """The file of its source."""
         return (FilePath(self.directory) if self.directory else KERNELS) / f"{self.source}.cu"
 
     @property
@@ -107,8 +127,23 @@ def source_digests() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Image:
-    """A compiled kernel. digest: SHA-256 of the image file; arch: what it was compiled for
-    (`sm_90`, `compute_75`, or `lanes-x86_64`); figures: registers, spills and the like."""
+    """A compiled kernel.
+
+    Parameters
+    ----------
+    kernel
+        What was compiled.
+    arch
+        What it was compiled for: `sm_90`, `compute_75`, or `lanes-x86_64`.
+    digest
+        SHA-256 of the image file, in hexadecimal digits.
+    options
+        The words that the compiler was given.
+    compiler
+        The compiler's version.
+    figures
+        Registers, spills and the like, by name.
+    """
 
     kernel: Kernel
     arch: str
@@ -120,7 +155,27 @@ class Image:
 
 @dataclass(frozen=True)
 class Witness:
-    """Proof of one launch, taken from the loaded image and not from the request."""
+    """Proof of one launch, taken from the loaded image and not from the request.
+
+    Parameters
+    ----------
+    executor
+        `cuda` or `lanes`.
+    entry
+        The name of the function that ran.
+    arch
+        What the loaded image says that it is.
+    image
+        SHA-256 of the image that ran, in hexadecimal digits.
+    grid
+        Blocks along x, y and z.
+    block
+        Threads of a block.
+    shared_bytes
+        Dynamic shared memory of a block, in bytes.
+    blocks_run
+        Blocks that ran: lanes count them, on a card they are the blocks of the grid.
+    """
 
     executor: str
     entry: str
@@ -133,7 +188,17 @@ class Witness:
 
 
 class Buffer(Protocol):
-    """Memory of an executor with guards before and after it."""
+    """Memory of an executor with guards before and after it.
+
+    Attributes
+    ----------
+    shape
+        The shape of the array.
+    dtype
+        The dtype of its elements.
+    nbytes
+        Bytes of the array, without the guards.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -162,7 +227,17 @@ Argument = Buffer | None | np.generic
 
 
 class Executor(Protocol):
-    """Where kernels run."""
+    """Where kernels run.
+
+    Attributes
+    ----------
+    name
+        `cuda` or `lanes`.
+    arch
+        What images are compiled for.
+    capability
+        The compute capability of the card, times ten; None without one.
+    """
 
     name: str  # "cuda" or "lanes"
     arch: str  # what images are compiled for
@@ -173,19 +248,55 @@ class Executor(Protocol):
         ...
 
     def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> Buffer:
-        """A buffer holding a copy of `host`; `name` appears in messages. written: whether kernels may write to it, as
-        to a count that begins at zero; any other is an input, and to write to an input is a fault."""
+        """A buffer that holds a copy of an array.
+
+        Parameters
+        ----------
+        host
+            The array, of any shape and dtype.
+        name
+            What messages call the buffer.
+        written
+            Whether kernels may write to it, as to a count that begins at zero. Any other is an input, and to write to
+            an input is a fault.
+        """
         ...
 
     def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = POISON_OUTPUT, name: str = "") -> Buffer:
-        """A buffer filled with the 32-bit pattern `poison`."""
+        """A buffer filled with a pattern.
+
+        Parameters
+        ----------
+        shape, dtype
+            The shape and the dtype of the array.
+        poison
+            The pattern, 32 bits.
+        name
+            What messages call the buffer.
+        """
         ...
 
     def launch(
         self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
     ) -> Witness:
-        """Run the kernel to its end. reached: buffers that it finds by addresses in other buffers, for the executor
-        that watches accesses. Raises LaunchError when it faults."""
+        """Run a kernel to its end.
+
+        Parameters
+        ----------
+        kernel
+            What to run; it is built first where it has not been.
+        grid
+            Blocks along x, y and z, each at least 1.
+        args
+            What the kernel takes, in the order of its parameters.
+        reached
+            Buffers that the kernel finds by addresses in other buffers, for the executor that watches accesses.
+
+        Raises
+        ------
+        LaunchError
+            When the kernel faults.
+        """
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -194,7 +305,19 @@ class Executor(Protocol):
 
 
 def poisoned(nbytes: int, pattern: int) -> np.ndarray:
-    """`nbytes` bytes repeating the 32-bit `pattern`."""
+    """Bytes that repeat a pattern.
+
+    Parameters
+    ----------
+    nbytes
+        How many bytes.
+    pattern
+        32 bits, of which the lowest byte comes first.
+
+    Returns
+    -------
+    uint8 array [nbytes]
+    """
     words = np.full(-(-nbytes // 4), pattern, dtype="<u4")
     return words.view(np.uint8)[:nbytes]
 

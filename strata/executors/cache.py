@@ -54,9 +54,19 @@ _elsewhere: list[Path] = []
 
 
 def content_key(parts: Iterable[str | bytes], prefix: str = "") -> str:
-    """A key for `entry`: `prefix` and the SHA-256 of `parts`, in order, each one's length included.
+    """A key for `entry`.
 
-    Everything that can change the result belongs in `parts`: sources, headers, options, compiler version.
+    Parameters
+    ----------
+    parts
+        Everything that can change the result: sources, headers, options, compiler version.
+    prefix
+        Letters that the key begins with.
+
+    Returns
+    -------
+    str
+        The prefix and the SHA-256 of the parts, in order, each one's length included.
     """
     digest = hashlib.sha256()
     for part in parts:
@@ -69,7 +79,10 @@ def content_key(parts: Iterable[str | bytes], prefix: str = "") -> str:
 def directory() -> Path:
     """Where entries live: `$STRATA_CACHE_DIR`, else the platform's cache directory; not created here.
 
-    Raises ExecutorUnavailable when no home directory is known to put a cache in.
+    Raises
+    ------
+    ExecutorUnavailable
+        When no home directory is known to put a cache in.
     """
     if _elsewhere:
         return _elsewhere[-1]
@@ -85,8 +98,13 @@ def directory() -> Path:
 
 
 def probe() -> Path:
-    """The cache directory, after creating it and writing in it. Raises ExecutorUnavailable when that fails, or when
-    another user could put code there."""
+    """The cache directory, after creating it and writing in it.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        When that fails, and when another user could put code there.
+    """
     root = directory()
     try:
         with _scratch(root) as scratch, (scratch / "probe").open("wb") as file:
@@ -100,9 +118,15 @@ def probe() -> Path:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Entries asked for meanwhile are made anew, in a directory of their own below the cache, and go at its end.
+    """Inside a `with` block, entries that are asked for are made anew, in a directory of their own below the cache,
+    which goes at its end.
 
-    For the whole process. Raises ExecutorUnavailable when the cache cannot be written.
+    This holds for the whole process.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        When the cache cannot be written.
     """
     with _scratch(directory()) as scratch:
         _elsewhere.append(scratch)
@@ -126,15 +150,28 @@ def size() -> tuple[int, int]:
 
 
 def entry(key: str, make: Callable[[Path], None], holds: Sequence[str] = ()) -> Path:
-    """The directory of the entry `key`; when it is missing or damaged, `make` fills a new one.
+    """The directory of an entry; when it is missing or damaged, a new one is filled.
 
-    make: called with an empty directory; the files it leaves there become the entry, and what it
-    raises comes out of here with nothing kept. holds: names of files without which, or with which empty,
-    it is no entry. Two processes may make one entry at once: the first
-    to finish wins and both get its directory. Nobody may write to an entry after that.
+    Two processes may make one entry at once: the first to finish wins and both get its directory. Nobody may write to
+    an entry after that.
 
-    Raises ExecutorUnavailable when the cache cannot be written, when another user could have put
-    something there, and when `make` left no file of a name in `holds`; ValueError for an unusable key.
+    Parameters
+    ----------
+    key
+        The name of the entry, see `content_key`.
+    make
+        Called with an empty directory. The files that it leaves there become the entry, and what it raises comes out of
+        here with nothing kept.
+    holds
+        Names of files without which, or with which empty, it is no entry.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        When the cache cannot be written, when another user could have put something there, and when `make` left no file
+        of a name in `holds`.
+    ValueError
+        For a key that cannot be used.
     """
     if not _KEY.fullmatch(key):
         raise ValueError(f"cache key {key!r}: expected 8 to 160 letters, digits, '.', '_' or '-'")
@@ -174,7 +211,15 @@ def unwritable(error: OSError) -> ExecutorUnavailable:
 
 
 def no_room(reason: str, number: int | None) -> ExecutorUnavailable:
-    """As `unwritable`, of what a compiler passed on. number: of the system's reason, None when it has none."""
+    """The error for a compiler that could not write below the cache.
+
+    Parameters
+    ----------
+    reason
+        What the system said, as the compiler passed it on.
+    number
+        The number of the system's reason, None when it has none.
+    """
     help_ = _HELP.get(number or 0, f"set {VARIABLE} to a directory that can be written")
     return ExecutorUnavailable(f"cannot write compiled kernels to {directory()} ({reason}); {help_}")
 

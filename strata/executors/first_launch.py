@@ -22,8 +22,12 @@ _NUMBERS = 2**31 - _BLOCKS * _THREADS
 def first_launch(executor: Executor) -> Witness:
     """Build, load and launch the kernel; nothing of it is kept in the cache.
 
-    Raises ExecutorUnavailable or BuildError when it cannot be built or loaded, LaunchError when it cannot be run or
-    stores something else than it must.
+    Raises
+    ------
+    ExecutorUnavailable, BuildError
+        When the kernel cannot be built or loaded.
+    LaunchError
+        When it cannot be run, or stores something else than it must.
     """
     number = secrets.randbelow(_NUMBERS)
     place = str(Path(__file__).resolve().parent)

@@ -20,8 +20,24 @@ _NAN = np.uint32(0x7FFFFFFF)
 class BlockFormat:
     """A block format of ggml.
 
-    name: in lower case, as modes write it; ggml_type: the number in GGUF files and in include/expert_formats.cuh;
-    values, nbytes: of a block; scales: of 32 values, 1 or 2; offset: whether a part has an offset as well (Q5_K).
+    Parameters
+    ----------
+    name
+        In lower case, as modes write it.
+    ggml_type
+        The number in GGUF files and in include/expert_formats.cuh.
+    values, nbytes
+        Values and bytes of a block.
+    scales
+        Scales of 32 values, 1 or 2.
+    split
+        What reads codes, scales and offsets out of blocks, uint8 [..., nbytes].
+    offset
+        Whether a part has an offset as well (Q5_K).
+
+    References
+    ----------
+    The formats are those of ggml, `ggml-common.h` and `ggml-quants.c`.
     """
 
     name: str
@@ -39,10 +55,22 @@ class BlockFormat:
         return k // self.values * self.nbytes
 
     def quants(self, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The exact split of blocks, uint8 [..., nbytes]: int8 codes [..., values] and float32 scales
-        [..., values / 32 * scales], where value = scale * code without rounding.
+        """The exact split of blocks, where value = scale * code without rounding.
 
-        Raises StrataError as `parts`, and for a format with an offset.
+        Parameters
+        ----------
+        blocks
+            uint8 [..., nbytes].
+
+        Returns
+        -------
+        (array, array)
+            int8 codes [..., values] and float32 scales [..., values / 32 * scales].
+
+        Raises
+        ------
+        StrataError
+            For other dtypes and sizes, and for a format with an offset.
         """
         if self.offset:
             raise StrataError(f"{self.name} has an offset beside its scale, expected a format that is scale * code")
@@ -50,10 +78,23 @@ class BlockFormat:
         return parts.codes, parts.scales
 
     def decode(self, blocks: np.ndarray) -> np.ndarray:
-        """float32 [..., values] of blocks, uint8 [..., nbytes], with the bits of ggml's `to_float`.
+        """The values of blocks, with the bits of ggml's `to_float`.
 
-        Infinite scales follow IEEE: infinity times a code of 0 is a NaN, and every NaN is 7fffffff. Raises StrataError
-        as `parts`.
+        Infinite scales follow IEEE: infinity times a code of 0 is a NaN, and every NaN is 7fffffff.
+
+        Parameters
+        ----------
+        blocks
+            uint8 [..., nbytes].
+
+        Returns
+        -------
+        float32 array [..., values]
+
+        Raises
+        ------
+        StrataError
+            For other dtypes and sizes.
         """
         parts = self.parts(blocks)
         shape = (*parts.scales.shape, self.values // parts.scales.shape[-1])
@@ -64,8 +105,20 @@ class BlockFormat:
         return plain(values.reshape(parts.codes.shape))
 
     def parts(self, blocks: np.ndarray) -> codes.Parts:
-        """Codes, scales and, of Q5_K, offsets of blocks, uint8 [..., nbytes]. A scale or offset that is not a number is
-        the NaN 7fffffff. Raises StrataError for other dtypes and sizes."""
+        """Codes, scales and, of Q5_K, offsets of blocks.
+
+        A scale or offset that is not a number is the NaN 7fffffff.
+
+        Parameters
+        ----------
+        blocks
+            uint8 [..., nbytes].
+
+        Raises
+        ------
+        StrataError
+            For other dtypes and sizes.
+        """
         if blocks.dtype != np.uint8 or blocks.ndim < 1 or blocks.shape[-1] != self.nbytes:
             raise StrataError(
                 f"blocks of {self.name} are {blocks.dtype} {blocks.shape}, expected uint8 [..., {self.nbytes}]"

@@ -38,10 +38,22 @@ _INSTALL = "python -m pip install 'gguf>=0.18,<1'"
 
 @cache
 def codebook(name: str) -> np.ndarray:
-    """The codebook of a format, read-only: uint8 [entries, values], magnitudes of a grid, or int8 [16], the levels of
-    iq4_nl and iq4_xs.
+    """The codebook of a format.
 
-    Raises StrataError for a format without one, without `gguf`, or when the table of `gguf` has another digest.
+    Parameters
+    ----------
+    name
+        A format that has one.
+
+    Returns
+    -------
+    array, read-only
+        uint8 [entries, values], magnitudes of a grid, or int8 [16], the levels of iq4_nl and iq4_xs.
+
+    Raises
+    ------
+    StrataError
+        For a format without a codebook, without `gguf`, or when the table of `gguf` has another digest.
     """
     if name not in DIGESTS:
         raise StrataError(f"{name!r} has no codebook, expected one of {', '.join(DIGESTS)}")
@@ -65,7 +77,18 @@ def device_table(name: str) -> np.ndarray:
 
 def table_digest(name: str) -> str:
     """SHA-256 of the words of `device_table` as little-endian bytes, "" for a format that has none: what a kernel is
-    given beside its code, and so a part of what a path is made of. Raises StrataError as `codebook` does."""
+    given beside its code, and so a part of what a path is made of.
+
+    Parameters
+    ----------
+    name
+        The name of the format.
+
+    Raises
+    ------
+    StrataError
+        As `codebook`.
+    """
     words = device_table(name)
     return hashlib.sha256(words.astype("<u4").tobytes()).hexdigest() if words.size else ""
 

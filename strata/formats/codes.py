@@ -3,6 +3,10 @@
 All fields are little-endian, and d is a binary16 at byte 0. Value j belongs to part b = j / 32. A sign bit that is set
 makes a value negative; bit m of a sign byte belongs to value m of eight. KS(i) of seven bits i is i with its parity as
 bit 7. Scales are exact in float32: d has 11 significant bits and its factor at most 6.
+
+References
+----------
+The formats are ggml's, `ggml-common.h` and `ggml-quants.c` of https://github.com/ggml-org/ggml.
 """
 
 from __future__ import annotations
@@ -16,8 +20,17 @@ from strata.formats.codebooks import codebook
 
 
 class Parts(NamedTuple):
-    """codes: int8 [..., values]; scales: float32 [..., values / 32 * scales]; offsets: float32 like the scales, or
-    None; value = scale * code, less the offset."""
+    """Blocks in parts: a value is its scale times its code, less its offset.
+
+    Parameters
+    ----------
+    codes
+        int8 [..., values].
+    scales
+        float32 [..., values / 32 * scales of 32 values].
+    offsets
+        float32 like the scales, or None.
+    """
 
     codes: np.ndarray
     scales: np.ndarray
@@ -25,28 +38,69 @@ class Parts(NamedTuple):
 
 
 def q4_0(blocks: np.ndarray) -> Parts:
-    """d, 16 bytes: value j is the low nibble of byte j, or the high one of byte j - 16; d (nibble - 8)."""
+    """Parts of blocks of Q4_0.
+
+    The bytes are d, and 16 more: value j is the low nibble of byte j, or the high one of byte j - 16. A value is d
+    (nibble - 8).
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 18], of 32 values each.
+    """
     return Parts(_nibbles(blocks[..., 2:]).astype(np.int8) - np.int8(8), _half(blocks, 0))
 
 
 def q8_0(blocks: np.ndarray) -> Parts:
-    """d, 32 signed bytes; d code."""
+    """Parts of blocks of Q8_0.
+
+    The bytes are d, and 32 signed bytes. A value is d code.
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 34], of 32 values each.
+    """
     return Parts(np.ascontiguousarray(blocks[..., 2:]).view(np.int8), _half(blocks, 0))
 
 
 def q2_0(blocks: np.ndarray) -> Parts:
-    """d, 16 bytes of four values each, the first in the low bits; d (two bits - 1). 64 values."""
+    """Parts of blocks of Q2_0.
+
+    The bytes are d, and 16 of four values each, the first in the low bits. A value is d (two bits - 1).
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 18], of 64 values each.
+    """
     return Parts(_looked_up(_four_twos(), blocks[..., 2:]), np.repeat(_half(blocks, 0), 2, axis=-1))
 
 
 def iq4_nl(blocks: np.ndarray) -> Parts:
-    """d, 16 bytes with the nibbles of Q4_0; d level[nibble]."""
+    """Parts of blocks of IQ4_NL.
+
+    The bytes are d, and 16 with the nibbles of Q4_0. A value is d level[nibble].
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 18], of 32 values each.
+    """
     return Parts(np.take(codebook("iq4_nl"), _nibbles(blocks[..., 2:])), _half(blocks, 0))
 
 
 def iq4_xs(blocks: np.ndarray) -> Parts:
-    """d, u16 high bits of scales (two a part), 4 bytes of low bits (four a part), 16 bytes a part with the nibbles of
-    Q4_0; d (six bits - 32) level[nibble]."""
+    """Parts of blocks of IQ4_XS.
+
+    The bytes are d, u16 high bits of scales (two a part), 4 bytes of low bits (four a part), 16 bytes a part with the
+    nibbles of Q4_0. A value is d (six bits - 32) level[nibble].
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 136], of 256 values each.
+    """
     high = _words(blocks, 2, 1, 2) >> np.arange(0, 16, 2, dtype=np.uint32) & 3
     low = _fields(blocks[..., 4:8], 4)
     factor = (low | high << 4).astype(np.int32) - 32
@@ -55,48 +109,96 @@ def iq4_xs(blocks: np.ndarray) -> Parts:
 
 
 def iq3_xxs(blocks: np.ndarray) -> Parts:
-    """d, 64 indices, of four values each; u32 a part: four times seven sign bits, a scale s in its top four bits;
-    d (2 s + 1) / 4."""
+    """Parts of blocks of IQ3_XXS.
+
+    The bytes are d, 64 indices, of four values each; u32 a part: four times seven sign bits, a scale s in its top four
+    bits. A value is d (2 s + 1) / 4 times its code.
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 98], of 256 values each.
+    """
     words = _words(blocks, 66, 8, 4)
     return Parts(_signed("iq3_xxs", blocks[..., 2:66], _signs_of_sevens(words)), _odd(blocks, words >> 28, 4))
 
 
 def iq3_s(blocks: np.ndarray) -> Parts:
-    """d, 64 low bytes of indices; 8 bytes, one a part, of their ninth bits; 32 sign bytes; 8 nibbles s;
-    d (2 s + 1)."""
+    """Parts of blocks of IQ3_S.
+
+    The bytes are d, 64 low bytes of indices; 8 bytes, one a part, of their ninth bits; 32 sign bytes; 8 nibbles s. A
+    value is d (2 s + 1) times its code.
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 110], of 256 values each.
+    """
     index = blocks[..., 2:66].astype(np.uint32) | _fields(blocks[..., 66:74], 1) << 8
     return Parts(_signed("iq3_s", index, blocks[..., 74:106]), _odd(blocks, _fields(blocks[..., 106:110], 4), 1))
 
 
 def iq2_xxs(blocks: np.ndarray) -> Parts:
-    """d, 8 bytes a part: four indices, of eight values each; u32 as in IQ3_XXS; d (2 s + 1) / 8."""
+    """Parts of blocks of IQ2_XXS.
+
+    The bytes are d, 8 bytes a part: four indices, of eight values each; u32 as in IQ3_XXS. A value is d (2 s + 1) / 8
+    times its code.
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 66], of 256 values each.
+    """
     parts = blocks[..., 2:66].reshape(*blocks.shape[:-1], 8, 8)
     words = np.ascontiguousarray(parts[..., 4:]).view("<u4")[..., 0]
     return Parts(_signed("iq2_xxs", _flat(parts[..., :4], 2), _signs_of_sevens(words)), _odd(blocks, words >> 28, 8))
 
 
 def iq2_xs(blocks: np.ndarray) -> Parts:
-    """d, 32 u16: an index of nine bits, of eight values, seven sign bits above it; 16 nibbles s, one for 16 values;
-    d (2 s + 1) / 8."""
+    """Parts of blocks of IQ2_XS.
+
+    The bytes are d, 32 u16: an index of nine bits, of eight values, seven sign bits above it; 16 nibbles s, one for 16
+    values. A value is d (2 s + 1) / 8 times its code.
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 74], of 256 values each.
+    """
     words = _words(blocks, 2, 32, 2)
     signs = with_parity(words >> 9)
     return Parts(_signed("iq2_xs", words & 511, signs), _odd(blocks, _fields(blocks[..., 66:74], 4), 8))
 
 
 def iq2_s(blocks: np.ndarray) -> Parts:
-    """d, 32 low bytes of indices, of eight values each; 32 sign bytes; 8 bytes, one a part, of the bits nine and ten
-    of its indices; scales as IQ2_XS."""
+    """Parts of blocks of IQ2_S.
+
+    The bytes are d, 32 low bytes of indices, of eight values each; 32 sign bytes; 8 bytes, one a part, of the bits nine
+    and ten of its indices; scales as IQ2_XS.
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 82], of 256 values each.
+    """
     index = blocks[..., 2:34].astype(np.uint32) | _fields(blocks[..., 66:74], 2) << 8
     return Parts(_signed("iq2_s", index, blocks[..., 34:66]), _odd(blocks, _fields(blocks[..., 74:82], 4), 8))
 
 
 def q5_k(blocks: np.ndarray) -> Parts:
-    """d, binary16 dmin, 12 bytes S with a scale and an offset of six bits a part, 32 bytes of fifth bits, 128 of
-    nibbles; (d scale) code - (dmin offset), the product exact and the difference rounded once.
+    """Parts of blocks of Q5_K.
+
+    The bytes are d, binary16 dmin, 12 bytes S with a scale and an offset of six bits a part, 32 bytes of fifth bits,
+    128 of nibbles. A value is (d scale) code - (dmin offset), the product exact and the difference rounded once.
 
     Bit b of fifth-bits byte i belongs to value i of part b; parts 2c and 2c + 1 are the low and the high nibbles of
     bytes 32c..32c+31. Parts below 4: scale S[b] and offset S[b + 4], six bits each; the others: the low and the high
     nibble of S[b + 4], with the top two bits of S[b - 4] and S[b] above them.
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 176], of 256 values each.
     """
     S = blocks[..., 4:16].astype(np.uint32)
     first, second, third = S[..., :4], S[..., 4:8], S[..., 8:]
@@ -109,7 +211,18 @@ def q5_k(blocks: np.ndarray) -> Parts:
 
 
 def with_parity(sevens: np.ndarray) -> np.ndarray:
-    """uint8 sign bytes KS of seven bits each."""
+    """Sign bytes KS of seven bits each.
+
+    Parameters
+    ----------
+    sevens
+        Integers below 128, of any shape.
+
+    Returns
+    -------
+    uint8 array
+        Of the shape of `sevens`.
+    """
     return np.asarray(sevens | (np.bitwise_count(sevens) & 1) << 7, np.uint8)
 
 

@@ -36,12 +36,33 @@ class Kind(Enum):
 
 
 def concerns(record: Record, path: Path) -> bool:
-    """Whether the record says anything of the path, or promised to."""
+    """Whether a record says anything of a path, or promised to.
+
+    Parameters
+    ----------
+    record
+        The record.
+    path
+        The path.
+    """
     return path.name in record.plan_paths or any(case.path == path.name for case in record.cases)
 
 
 def kind(record: Record, path: Path) -> tuple[Kind, str]:
-    """The kind of evidence, and one line why it is no better than that ("" when attested)."""
+    """The kind of evidence that a record is for a path.
+
+    Parameters
+    ----------
+    record
+        The record.
+    path
+        The path.
+
+    Returns
+    -------
+    (Kind, str)
+        The kind, and one line why it is no better than that, "" when it is attested.
+    """
     who = f"record {record.short}"
     if record.executor != "cuda" or record.capability is None:
         return Kind.SIMULATED, (f"simulated: {who} ran on the CPU (lanes), which is no evidence for a card")
@@ -65,7 +86,15 @@ def kind(record: Record, path: Path) -> tuple[Kind, str]:
 
 
 def launched(record: Record, path: Path) -> list[Image]:
-    """The images of the path's own kernels that its cases launched."""
+    """The images of a path's own kernels that the path's cases launched.
+
+    Parameters
+    ----------
+    record
+        The record, whose images they are.
+    path
+        The path.
+    """
     own = roots(path)
     indices = sorted({index for case in _cases(record, path) for index in case.images})
     return [image for image in (record.images[i] for i in indices) if own & image.sources]
@@ -74,7 +103,28 @@ def launched(record: Record, path: Path) -> list[Image]:
 def refusal(
     record: Record, path: Path, device: Device, sources: Sources, rule: Rule, policy: Policy
 ) -> tuple[int, str] | None:
-    """Why a record does not prove a path for a device: how far it got, and one line. None when it proves it."""
+    """Why a record does not prove a path for a device.
+
+    Parameters
+    ----------
+    record
+        The record, which concerns the path.
+    path
+        The path.
+    device
+        The device.
+    sources
+        What the path is made of here.
+    rule
+        Which devices the path's tier serves, and which its records may name.
+    policy
+        Which cases a record must hold.
+
+    Returns
+    -------
+    (int, str) or None
+        How far the record got, a larger number for farther, and one line; None when it proves the path.
+    """
     who, cases = f"record {record.short}", _cases(record, path)
     found, why = kind(record, path)
     if found is not Kind.ATTESTED:

@@ -16,7 +16,7 @@ from strata.gates.evidence import concerns, refusal
 from strata.gates.policy import POLICY, Policy, span
 from strata.gates.record import Record
 from strata.gates.sources import Sources
-from strata.kernels import registry
+from strata.kernels import registry, tiers
 from strata.kernels.path import Path
 
 #: What makes a record, and so opens a path.
@@ -30,9 +30,21 @@ def command(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Decision:
-    """reason: one line that begins with `open` or `locked`; way: one line, what would open it, "" when it is open;
-    record: the name of the record that opened it, or of the one that came nearest; doubt: what nobody knows of an open
-    path on that device, "" for nothing, and a part of the reason."""
+    """What the gate says of a path on a device.
+
+    Parameters
+    ----------
+    open
+        Whether the path may serve.
+    reason
+        One line that begins with `open` or `locked`.
+    way
+        One line on what would open it, "" when it is open.
+    record
+        The name of the record that opened it, or of the one that came nearest; None without one.
+    doubt
+        What nobody knows of an open path on that device, "" for nothing; it is a part of the reason.
+    """
 
     open: bool
     reason: str
@@ -50,10 +62,10 @@ def _unpredicted(path: Path, device: Device, record: Record) -> str:
     """What an open path's line adds on a device whose tensor-core rule nobody knows, unless a record of its own kind
     opened it: the record proves bounds on another kind of card, and no bits here. "" where all is known.
 
-    Experts have no such rule: their dots are exact integers.
+    Experts have no such rule, since their dots are exact integers, nor have paths without tensor cores.
     """
     known = f"sm_{device.capability}" in RULES or record.capability == device.capability
-    if known or not registry.find(path.operation).rounded_sums:
+    if known or not (registry.find(path.operation).rounded_sums and tiers.find(path.tier).tensor_cores):
         return ""
     return f"which tensor-core rule {device.dotted} follows is not known, so no bits are predicted there"
 
@@ -61,11 +73,27 @@ def _unpredicted(path: Path, device: Device, record: Record) -> str:
 def decide(
     path: Path, device: Device, sources: Sources, records: Iterable[Record], policy: Policy = POLICY
 ) -> Decision:
-    """Whether `path`, made of `sources`, is open on `device`. Pure; raises nothing, whatever a record holds."""
+    """Whether a path is open on a device.
+
+    This is a pure function, and nothing is raised, whatever a record holds.
+
+    Parameters
+    ----------
+    path
+        The path.
+    device
+        The device.
+    sources
+        What the path is made of here.
+    records
+        The records that may prove it.
+    policy
+        What is asked of a record.
+    """
     rule = policy.rules.get(path.tier)
-    if rule is None or path.operation in policy.baselines:
-        what = f"{path.tier} paths" if rule is None else "baselines"
-        return Decision(True, f"open: {what} need no record")
+    if rule is None or path.operation in policy.ungated:
+        what = f"{path.tier} paths need" if rule is None else f"{path.operation} replaces nothing and needs"
+        return Decision(True, f"open: {what} no record")
     way = f"a card of compute capability {span(rule.recorded)} opens it by `{command(path)}`"
     if device.capability is None:
         return Decision(False, f"locked: simulated: {device.name} proves nothing of a card", way)

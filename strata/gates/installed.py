@@ -16,9 +16,21 @@ from strata.kernels.path import Path
 
 
 class InstalledGate:
-    """Called with a path and a device, it decides. Records and kernels are read once, when it is made.
+    """The gate of this installation: called with a path and a device, it decides.
 
-    store: the records, and a line for each file that is none.
+    Records are read once, when it is made, and the sources of a path once, when the path is first asked for. Its
+    attribute `store` holds the records, and a line for each file that is none.
+
+    Parameters
+    ----------
+    environ
+        The variables that the directory of this machine's records is read from.
+    accepted
+        The directory of the records that everybody has.
+    kernels
+        The directory of the kernels' sources.
+    policy
+        What is asked of a record.
     """
 
     def __init__(

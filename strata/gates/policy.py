@@ -15,8 +15,15 @@ from strata.kernels.tiers import NEWEST, TIERS
 
 @dataclass(frozen=True)
 class Rule:
-    """What is asked of one tier, in compute capabilities times ten, both ends included. serves: the devices that the
-    tier is for; recorded: the devices that its record may name."""
+    """Devices of one tier, in compute capabilities times ten, both ends included.
+
+    Parameters
+    ----------
+    serves
+        The devices that the tier is for.
+    recorded
+        The devices that a record of it may name.
+    """
 
     serves: tuple[int, int]
     recorded: tuple[int, int]
@@ -24,18 +31,42 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """rules: by tier; a tier without one needs no record. required: by gated operation, all of them. baselines: those
-    that need no record although their tiers have a rule, because they are what serves where nothing is proved."""
+    """What is asked of a record.
+
+    Parameters
+    ----------
+    rules
+        By tier; a tier without one needs no record.
+    required
+        The cases that a record must hold, by gated operation, all of which are named.
+    ungated
+        Operations that need no record although their tiers have a rule, because they replace nothing: they serve where
+        nothing is proved.
+    """
 
     rules: Mapping[str, Rule]
     required: Mapping[str, tuple[Required, ...]] = field(default_factory=dict)
-    baselines: tuple[str, ...] = ()
+    ungated: tuple[str, ...] = ()
 
     def missing(self, operation: str, cases: Iterable[str]) -> str:
-        """What is not among the texts of some cases of an operation, of the first recipe that lacks any; "" for
-        nothing.
+        """What the cases of a record lack.
 
-        Raises StrataError for an operation that `required` does not name: one of which nothing is required says so.
+        Parameters
+        ----------
+        operation
+            A gated operation.
+        cases
+            The texts of its cases.
+
+        Returns
+        -------
+        str
+            What is missing of the first recipe that lacks any, "" for nothing.
+
+        Raises
+        ------
+        StrataError
+            For an operation that `required` does not name: one of which nothing is required says so.
         """
         if operation not in self.required:
             known = ", ".join(self.required)
@@ -46,10 +77,10 @@ class Policy:
 
 def published() -> Policy:
     """What the tiers and the operations say of themselves."""
-    rules = {name: Rule(tier.serves, tier.recorded) for name, tier in TIERS.items() if tier.recorded is not None}
+    rules = {name: Rule(tier.serves, tier.recorded) for name, tier in TIERS.items()}
     required = {name: one.required for name, one in DESCRIPTORS.items() if one.gated}
-    free = tuple(name for name, one in DESCRIPTORS.items() if not one.gated and not rules.keys().isdisjoint(one.tiers))
-    return Policy(MappingProxyType(rules), MappingProxyType(required), free)
+    ungated = tuple(name for name, one in DESCRIPTORS.items() if not one.gated)
+    return Policy(MappingProxyType(rules), MappingProxyType(required), ungated)
 
 
 POLICY = published()

@@ -30,8 +30,21 @@ class RecordProblem(StrataError):  # noqa: N818 - a state of a file more than a 
 
 @dataclass(frozen=True)
 class Image:
-    """program: entry and macros; arch: what it was compiled for; loaded: what the card said it had loaded; flags:
-    the compiler's, without target and macros; sources: names of the files it was made of."""
+    """A compiled kernel, as a record has it.
+
+    Parameters
+    ----------
+    program
+        The entry and the macros.
+    arch
+        What it was compiled for.
+    loaded
+        What the card said that it had loaded.
+    flags
+        The compiler's, without target and macros.
+    sources
+        Names of the files that it was made of.
+    """
 
     program: Program
     arch: str
@@ -42,7 +55,19 @@ class Image:
 
 @dataclass(frozen=True)
 class CaseRun:
-    """One case: its path, its text, its verdict, and the images it launched, by their place in the record."""
+    """One case, as a record has it.
+
+    Parameters
+    ----------
+    path
+        The name of the path that ran it.
+    text
+        The text of the case.
+    verdict
+        What became of it.
+    images
+        The images that it launched, by their place in the record.
+    """
 
     path: str
     text: str
@@ -52,9 +77,29 @@ class CaseRun:
 
 @dataclass(frozen=True)
 class Record:
-    """What the gate needs of a record. name: its SHA-256; local: this machine's own, not accepted for everybody;
-    capability: times ten, None on the CPU; planned, plan_digest, plan_paths: what was to run;
-    codebooks: SHA-256 by format, of experts alone."""
+    """What the gate needs of a record.
+
+    Parameters
+    ----------
+    name
+        SHA-256 of its bytes, in hexadecimal digits.
+    local
+        Whether it is this machine's own and not accepted for everybody.
+    executor, device
+        What ran its cases.
+    capability
+        The compute capability of the card, times ten; None on the CPU.
+    sources
+        SHA-256 of the kernels' sources, by name.
+    images
+        The compiled kernels.
+    planned, plan_digest, plan_paths
+        What was to run: the number of cases, the digest of the plan, and the names of its paths.
+    cases
+        What ran.
+    codebooks
+        SHA-256 by format, of experts alone.
+    """
 
     name: str
     local: bool
@@ -76,7 +121,26 @@ class Record:
 
 
 def parse(data: bytes, name: str, local: bool) -> Record:
-    """The record of a file's bytes. Raises RecordProblem when the bytes are not those of `name`, or no record."""
+    """The record of a file's bytes.
+
+    Parameters
+    ----------
+    data
+        The bytes, in the canonical form of JSON.
+    name
+        The SHA-256 that names them.
+    local
+        Whether it is this machine's own.
+
+    Raises
+    ------
+    RecordProblem
+        When the bytes are not those of `name`, are no canonical JSON, or are no record.
+
+    References
+    ----------
+    RFC 8785, JSON Canonicalization Scheme (JCS), 2020.
+    """
     if len(data) > LARGEST:
         raise RecordProblem(f"more than {LARGEST:,} bytes, which no record has")
     if hashlib.sha256(data).hexdigest() != name:
@@ -95,7 +159,22 @@ def parse(data: bytes, name: str, local: bool) -> Record:
 
 
 def of_value(value: Any, name: str, local: bool) -> Record:
-    """The record of a parsed value. Raises RecordProblem for one that lacks what the gate needs."""
+    """The record of a parsed value.
+
+    Parameters
+    ----------
+    value
+        What JSON says.
+    name
+        The SHA-256 that names its bytes.
+    local
+        Whether it is this machine's own.
+
+    Raises
+    ------
+    RecordProblem
+        For a value that lacks what the gate needs.
+    """
     try:
         if value["schema"] != SCHEMA:
             raise RecordProblem(f"its schema is {_shown(value['schema'])}, expected {SCHEMA}")

@@ -29,14 +29,32 @@ _NAME = re.compile(r"([0-9a-f]{64})\.json")
 
 @dataclass(frozen=True)
 class Store:
-    """records: in order of their names, accepted ones first; problems: one line for each file left out."""
+    """The records of an installation.
+
+    Parameters
+    ----------
+    records
+        In order of their names, accepted ones first.
+    problems
+        One line for each file that was left out.
+    """
 
     records: tuple[Record, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def load(environ: Mapping[str, str] = os.environ, accepted: FilePath = ACCEPTED) -> Store:
-    """Every usable record of the package and of this machine. Never raises for what lies in the directories."""
+    """Every usable record of the package and of this machine.
+
+    Nothing is raised for what lies in the directories.
+
+    Parameters
+    ----------
+    environ
+        The variables that the directory of this machine's records is read from.
+    accepted
+        The directory of the records that everybody has.
+    """
     found: list[Record] = []
     problems: list[str] = []
     for folder, local in ((accepted, False), (directory(environ), True)):

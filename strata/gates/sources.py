@@ -26,9 +26,19 @@ _LANES_ONLY = frozenset({"vocabulary.hpp"})
 
 @dataclass(frozen=True)
 class Sources:
-    """files: SHA-256 of each, by name relative to `strata/kernels`; programs: the kernels that a run of the path may
-    launch, none where they are not compared; flags: the compiler's, without target and macros; codebooks: SHA-256 of
-    the words that the host uploads, by format, see `formats.codebooks.table_digest`."""
+    """What a path is made of.
+
+    Parameters
+    ----------
+    files
+        SHA-256 of each file, by name relative to `strata/kernels`.
+    programs
+        The kernels that a run of the path may launch, none where they are not compared.
+    flags
+        The compiler's, without target and macros.
+    codebooks
+        SHA-256 of the words that the host uploads, by format, see `formats.codebooks.table_digest`.
+    """
 
     files: Mapping[str, str]
     programs: frozenset[Program] = field(default_factory=frozenset)
@@ -36,7 +46,18 @@ class Sources:
     codebooks: Mapping[str, str] = field(default_factory=dict)
 
     def changed(self, files: Mapping[str, str], codebooks: Mapping[str, str]) -> list[str]:
-        """What a record's files and codebooks, by their digests, lack or have otherwise; sorted, files first."""
+        """What a record lacks of these sources, or has otherwise.
+
+        Parameters
+        ----------
+        files, codebooks
+            The record's digests, by name and by format.
+
+        Returns
+        -------
+        list of str
+            Sorted, files first.
+        """
         other = sorted(name for name, digest in self.files.items() if files.get(name) != digest)
         return other + sorted(
             f"codebook of {form}" for form, digest in self.codebooks.items() if codebooks.get(form) != digest
@@ -44,11 +65,22 @@ class Sources:
 
 
 def of_path(path: Path, directory: FilePath = KERNELS, known: dict[str, list[str]] | None = None) -> Sources:
-    """The sources of a path whose kernels lie in `directory`. Raises StrataError when a file or a
-    codebook cannot be read.
+    """The sources of a path.
 
-    known: what each root includes, for one state of the directory; paths of one operation share their roots, and what
-    is looked up here is added.
+    Parameters
+    ----------
+    path
+        The path.
+    directory
+        Where the kernels lie.
+    known
+        What each root includes, for one state of the directory. Paths of one operation share their roots, and what is
+        looked up here is added.
+
+    Raises
+    ------
+    StrataError
+        When a file or a codebook cannot be read.
     """
     known, ours = {} if known is None else known, sorted(roots(path))
     for root in ours:
@@ -62,7 +94,20 @@ def of_path(path: Path, directory: FilePath = KERNELS, known: dict[str, list[str
 
 def file_names(paths: Iterable[Path], directory: FilePath = KERNELS) -> frozenset[str]:
     """The files, relative to `strata/kernels`, that some paths are made of: the only ones that a record of these paths
-    is held against. Raises StrataError when one cannot be read."""
+    is held against.
+
+    Parameters
+    ----------
+    paths
+        The paths.
+    directory
+        Where the kernels lie.
+
+    Raises
+    ------
+    StrataError
+        When a file cannot be read.
+    """
     ours = {root for path in paths for root in roots(path)}
     return frozenset(name for root in ours for name in included(root, directory))
 
@@ -84,15 +129,40 @@ def roots(path: Path) -> frozenset[str]:
 
 
 def program(entry: str, defines: tuple[tuple[str, int], ...]) -> Program:
-    """An entry and its macros in one order."""
+    """An entry and its macros in one order.
+
+    Parameters
+    ----------
+    entry
+        The name of a kernel's function.
+    defines
+        Names and values of its macros.
+    """
     return entry, tuple(sorted(defines))
 
 
 def included(name: str, directory: FilePath = KERNELS) -> list[str]:
-    """`name` and every file it includes, directly or through others, sorted; relative to `directory`.
+    """A file and every file that it includes, directly or through others.
 
-    Conditions are not followed, so a header under any `#if` counts. An include whose name is a macro makes every
-    header count. Raises StrataError for a file that is not there: then nobody can say what the path is made of.
+    Conditions are not followed, so a header under any `#if` counts. An include whose name is a macro makes every header
+    count.
+
+    Parameters
+    ----------
+    name
+        The file, relative to `directory`.
+    directory
+        Where the kernels lie.
+
+    Returns
+    -------
+    list of str
+        Sorted names, relative to `directory`.
+
+    Raises
+    ------
+    StrataError
+        For a file that is not there: then nobody can say what the path is made of.
     """
     found: set[str] = set()
     waiting = [name]

@@ -14,7 +14,17 @@ from strata.kernels.pool import GROUPS, HEAD_DIM, Pool, PoolBuffers, to_executor
 
 @dataclass(frozen=True)
 class Result:
-    """out: float32 [n_q, n_head, 256]; guards_ok: no byte beside any buffer changed."""
+    """What a run of attention gave.
+
+    Parameters
+    ----------
+    out
+        float32 [queries, heads, 256].
+    witnesses
+        One for each launch.
+    guards_ok
+        Whether no byte beside any buffer changed.
+    """
 
     out: np.ndarray
     witnesses: list[Witness] = field(default_factory=list)
@@ -22,7 +32,31 @@ class Result:
 
 
 class Inputs(NamedTuple):
-    """Inputs as buffers of one executor, and the sizes the launches need."""
+    """Inputs as buffers of one executor, and the sizes that the launches need.
+
+    Parameters
+    ----------
+    q
+        float32 [queries, heads, 256].
+    pool
+        The pool's arrays.
+    ids
+        int32 [queries, cap], logical cells.
+    steps
+        int32 [queries, 4], of which entry 3 is the number of ids to read.
+    mode
+        The pool's.
+    queries
+        How many queries there are.
+    kv_heads
+        KV heads.
+    group
+        Query heads that share a KV head.
+    cap
+        Ids of a row.
+    page_size
+        Cells of a page.
+    """
 
     q: Buffer
     pool: PoolBuffers
@@ -37,9 +71,11 @@ class Inputs(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int, int]:
+        """The shape of the output: queries, heads and 256."""
         return self.queries, self.kv_heads * self.group, HEAD_DIM
 
     def buffers(self) -> list[Buffer]:
+        """Every buffer."""
         planes = [plane for plane in self.pool if plane is not None]
         return [self.q, self.ids, self.steps, *planes]
 
@@ -49,10 +85,25 @@ Runner = Callable[[Inputs, Buffer], list[Witness]]
 
 
 def prepare(executor: Executor, q: np.ndarray, pool: Pool, ids: np.ndarray, steps: np.ndarray) -> Inputs:
-    """Checks the inputs and copies them to the executor.
+    """Check the inputs and copy them to an executor.
 
-    q: float32 [n_q, n_head, 256]; ids: int32 [n_q, cap], logical cells; steps: int32 [n_q, 4], entry
-    3 the number of ids to read. n_head / pool.n_head_kv must be 4, 8 or 12. Raises StrataError.
+    Parameters
+    ----------
+    executor
+        Where the buffers are made.
+    q
+        float32 [queries, heads, 256], with 4, 8 or 12 query heads a KV head.
+    pool
+        Keys and values.
+    ids
+        int32 [queries, cap], logical cells.
+    steps
+        int32 [queries, 4], of which entry 3 is the number of ids to read.
+
+    Raises
+    ------
+    StrataError
+        For a dtype, a shape, a width or an id that does not fit.
     """
     pool.check()
     if q.ndim != 3 or q.dtype != np.float32 or q.shape[2] != HEAD_DIM or q.shape[0] < 1:
@@ -92,7 +143,17 @@ def prepare(executor: Executor, q: np.ndarray, pool: Pool, ids: np.ndarray, step
 
 
 def run(executor: Executor, runner: Runner, inputs: Inputs) -> Result:
-    """One run into a fresh poisoned output."""
+    """One run into a fresh poisoned output.
+
+    Parameters
+    ----------
+    executor
+        Where the inputs lie.
+    runner
+        What launches on the inputs and writes the output.
+    inputs
+        See `prepare`.
+    """
     out = executor.empty(inputs.shape, np.float32, name="out")
     witnesses = runner(inputs, out)
     intact = all(buffer.guards_intact() for buffer in [out, *inputs.buffers()])

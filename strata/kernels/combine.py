@@ -29,7 +29,19 @@ _VECTOR = 4  # columns of a thread
 
 
 class Combined(NamedTuple):
-    """out: float32 [T, n]; lost: outputs that are not finite; guards_ok: no byte beside any buffer changed."""
+    """Weighted sums of the rows of tokens.
+
+    Parameters
+    ----------
+    out
+        float32 [T, n].
+    lost
+        How many outputs are not finite.
+    witnesses
+        The witness of the one launch.
+    guards_ok
+        Whether no byte beside any buffer changed.
+    """
 
     out: np.ndarray
     lost: int
@@ -51,8 +63,23 @@ def launch(
     shared: Buffer | None = None,
     shared_gate: Buffer | None = None,
 ) -> Witness:
-    """Queue the sum. rows: float32 [T, k, n]; weights: [T, k]; shared: [T, n] and shared_gate: [T], or neither;
-    out: [T, n]; lost: int32 [1], to which the number of outputs that are not finite is added."""
+    """Queue the sum.
+
+    Parameters
+    ----------
+    executor
+        Where the buffers lie.
+    rows
+        float32 [T, k, n].
+    weights
+        float32 [T, k].
+    out
+        float32 [T, n], written.
+    lost
+        int32 [1], to which the number of outputs that are not finite is added.
+    shared, shared_gate
+        float32 [T, n] and [T], or neither.
+    """
     tokens, ranks, columns = rows.shape
     grid = -(-tokens * (columns // _VECTOR) // THREADS)
     sizes = (np.int32(tokens), np.int32(ranks), np.int32(columns))
@@ -66,8 +93,23 @@ def run(
     shared: np.ndarray | None = None,
     shared_gate: np.ndarray | None = None,
 ) -> Combined:
-    """Combine host arrays. rows: float32 [T, k, n], n a multiple of 4; weights: float32 [T, k]; shared: float32
-    [T, n] with shared_gate float32 [T], or neither. Raises StrataError for shapes and dtypes that do not fit.
+    """Combine host arrays.
+
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    rows
+        float32 [T, k, n], n a multiple of 4.
+    weights
+        float32 [T, k].
+    shared, shared_gate
+        float32 [T, n] and [T], or neither.
+
+    Raises
+    ------
+    StrataError
+        For shapes and dtypes that do not fit, and for one of `shared` and `shared_gate` without the other.
     """
     if rows.ndim != 3 or rows.dtype != np.float32 or min(rows.shape) < 1 or rows.shape[2] % _VECTOR:
         raise StrataError(

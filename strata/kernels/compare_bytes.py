@@ -22,7 +22,15 @@ MOST_BYTES = 1 << 48
 
 
 class Difference(NamedTuple):
-    """The lowest byte that differs."""
+    """The lowest byte that differs.
+
+    Parameters
+    ----------
+    offset
+        Where it lies in the ranges.
+    expected, got
+        The byte that was expected there, and the one that is.
+    """
 
     offset: int
     expected: int
@@ -30,7 +38,19 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """compared: bytes; difference: None when the ranges are equal; guards_ok: nothing was written beside the result."""
+    """What a comparison of two ranges of bytes found.
+
+    Parameters
+    ----------
+    compared
+        How many bytes were compared.
+    difference
+        The lowest byte that differs, None when the ranges are equal.
+    witness
+        The witness of the launch.
+    guards_ok
+        Whether no byte beside any buffer changed.
+    """
 
     compared: int
     difference: Difference | None
@@ -59,9 +79,23 @@ def difference(found: int) -> Difference | None:
 def compare(
     executor: Executor, memory: np.ndarray, expected: np.ndarray, n: int, memory_at: int = 0, expected_at: int = 0
 ) -> Comparison:
-    """Compare memory[memory_at:][:n] with expected[expected_at:][:n], both uint8 of one dimension.
+    """Compare `memory[memory_at:][:n]` with `expected[expected_at:][:n]`.
 
-    Raises StrataError when a range does not lie in its array.
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    memory, expected
+        uint8 of one dimension.
+    n
+        How many bytes.
+    memory_at, expected_at
+        Where the ranges begin.
+
+    Raises
+    ------
+    StrataError
+        When a range does not lie in its array.
     """
     for name, array, at in (("memory", memory, memory_at), ("expected", expected, expected_at)):
         if array.dtype != np.uint8 or array.ndim != 1 or at < 0 or n < 0 or at + n > array.size:

@@ -13,7 +13,20 @@ MOST = (1 << 32) - 1
 
 
 def check_counted(values: int, what: str) -> None:
-    """Raises StrataError for a call in which more values could be lost than a count holds. what: e.g. `10 tokens`."""
+    """Refuse a call in which more values could be lost than a count holds.
+
+    Parameters
+    ----------
+    values
+        The values that could be lost.
+    what
+        What has them, for the message, e.g. `10 tokens`.
+
+    Raises
+    ------
+    StrataError
+        For more than `MOST` values.
+    """
     if values > MOST:
         raise StrataError(f"{what}: {values} values, expected up to {MOST} in one call, as a count of lost ones holds")
 

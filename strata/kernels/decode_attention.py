@@ -28,13 +28,34 @@ BATCH = 32
 
 
 def shared_bytes(mode: str, group: int) -> int:
-    """Dynamic shared memory of a chunk block: q, weights, pool rows, V scales."""
+    """Dynamic shared memory of a chunk block, in bytes: q, weights, pool rows, V scales.
+
+    Parameters
+    ----------
+    mode
+        The mode of the pool.
+    group
+        Query heads that share a KV head.
+    """
     scales = {0: 0, 1: HEAD_DIM // 64, 2: HEAD_DIM // 32}[mode_formats(mode)[1].code]
     return group * HEAD_DIM * 4 + group * CELLS * 4 + CELLS * 8 + CELLS * scales * 4
 
 
 def kernels(mode: str, group: int) -> tuple[Kernel, Kernel]:
-    """The chunk and the merge kernel of a mode and group (4, 8, 12)."""
+    """The chunk and the merge kernel of a mode.
+
+    Parameters
+    ----------
+    mode
+        The mode of the pool.
+    group
+        Query heads that share a KV head: 4, 8 or 12.
+
+    Raises
+    ------
+    StrataError
+        For a mode or a group that no kernel is built for.
+    """
     k, v = mode_formats(mode)
     if group not in GROUPS:
         raise StrataError(f"decode_attention: group {group}, expected one of {GROUPS}")
@@ -47,7 +68,18 @@ def kernels(mode: str, group: int) -> tuple[Kernel, Kernel]:
 
 
 class Workspace:
-    """Partial results of BATCH queries, poisoned; reused by every batch."""
+    """Partial results of `BATCH` queries, poisoned; every batch uses them again.
+
+    Its buffers are `sums`, float32 [slots, group, 256], and `maxima` and `weights`, float32 [slots, group], where a
+    slot is a chunk of a query and a KV head.
+
+    Parameters
+    ----------
+    executor
+        Where the buffers are made.
+    inputs
+        What will be computed, whose sizes they have.
+    """
 
     def __init__(self, executor: Executor, inputs: Inputs) -> None:
         self.chunks = -(-inputs.cap // CELLS)
@@ -58,11 +90,36 @@ class Workspace:
         self.weights = make((slots, inputs.group), np.float32, poison=POISON_WORKSPACE, name="weights")
 
     def guards_intact(self) -> bool:
+        """False when a byte beside one of its buffers was overwritten."""
         return all(buffer.guards_intact() for buffer in (self.sums, self.maxima, self.weights))
 
 
 def launch(executor: Executor, path: Path, inputs: Inputs, out: Buffer, workspace: Workspace) -> list[Witness]:
-    """Launch `path` on prepared inputs, BATCH queries at a time."""
+    """Launch a path on prepared inputs, `BATCH` queries at a time.
+
+    Parameters
+    ----------
+    executor
+        Where the inputs lie.
+    path
+        A path of this operation and of the pool's mode.
+    inputs
+        See `attention.prepare`.
+    out
+        float32 [queries, heads, 256], written in full.
+    workspace
+        The workspace of the same inputs.
+
+    Returns
+    -------
+    list of Witness
+        Of the chunk and the merge kernel of each batch.
+
+    Raises
+    ------
+    StrataError
+        For a path of another operation or mode.
+    """
     if path.operation != "decode_attention" or path.mode != inputs.mode:
         raise StrataError(f"{path.name} cannot run on a {inputs.mode} pool as decode_attention")
     chunk, merge = kernels(path.mode, inputs.group)
@@ -84,7 +141,28 @@ def launch(executor: Executor, path: Path, inputs: Inputs, out: Buffer, workspac
 
 
 def run(executor: Executor, path: Path, q: np.ndarray, pool: Pool, ids: np.ndarray, steps: np.ndarray) -> Result:
-    """FP32 attention of host arrays, see `attention.prepare` for their shapes; StrataError for bad ones."""
+    """FP32 attention of host arrays.
+
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    path
+        A path of this operation and of the pool's mode.
+    q
+        float32 [queries, heads, 256].
+    pool
+        Keys and values.
+    ids
+        int32 [queries, cap], logical cells.
+    steps
+        int32 [queries, 4], of which entry 3 is the number of ids to read.
+
+    Raises
+    ------
+    StrataError
+        For arrays that do not fit, see `attention.prepare`, and for a path of another operation or mode.
+    """
     inputs = prepare(executor, q, pool, ids, steps)
     workspace = Workspace(executor, inputs)
     result = run_once(executor, lambda i, out: launch(executor, path, i, out, workspace), inputs)

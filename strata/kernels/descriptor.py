@@ -121,6 +121,8 @@ class Descriptor:
 
         Parameters
         ----------
+        mode, tier
+            A mode and a tier of the descriptor's.
         base
             The descriptor of `replaces`. The baseline is its path of the same mode and tier, or of its only tier.
 

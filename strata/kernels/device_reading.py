@@ -14,8 +14,21 @@ SHARED_LIMITS = {75: 64 << 10, 80: 163 << 10, 86: 99 << 10, 87: 163 << 10, 89: 9
 
 @dataclass(frozen=True)
 class Reading:
-    """What a device says of a kernel. threads: the most a block may have; local_bytes: of a thread, spills among them;
-    shared_limit: of a block, as the driver reports it; resident: blocks of a multiprocessor."""
+    """What a device says of a kernel.
+
+    Parameters
+    ----------
+    capability
+        The compute capability of the device, times ten.
+    threads
+        The most that a block may have.
+    local_bytes
+        Local memory of a thread in bytes, spills among them.
+    shared_limit
+        Shared memory of a block in bytes, as the driver reports it.
+    resident
+        Blocks that a multiprocessor holds.
+    """
 
     capability: int
     threads: int
@@ -25,10 +38,22 @@ class Reading:
 
 
 def shared_limit(reported: int, capability: int) -> tuple[int, str]:
-    """Bytes of shared memory that a block may be given, and what was wrong with the driver's number.
+    """Bytes of shared memory that a block may be given.
 
     A driver has reported 100000001 (hexadecimal): numbers that no device has are replaced by what every device of the
     capability gives, or every device at all, and larger ones than the capability's are cut to it.
+
+    Parameters
+    ----------
+    reported
+        What the driver says, in bytes.
+    capability
+        The compute capability of the device, times ten.
+
+    Returns
+    -------
+    (int, str)
+        The bytes, and what was wrong with the driver's number, "" for nothing.
     """
     known = SHARED_LIMITS.get(capability, _EVERY)
     if not _EVERY <= reported <= _ANY:
@@ -39,7 +64,20 @@ def shared_limit(reported: int, capability: int) -> tuple[int, str]:
 
 
 def refusal(program: Kernel, reading: Reading) -> tuple[str, str]:
-    """Why a kernel cannot be launched on the device of a reading, empty when nothing speaks against it; and a note."""
+    """Why a kernel cannot be launched on a device.
+
+    Parameters
+    ----------
+    program
+        The kernel.
+    reading
+        What the device says of it.
+
+    Returns
+    -------
+    (str, str)
+        The reason, empty when nothing speaks against it; and a note on the reading, empty when there is none.
+    """
     limit, note = shared_limit(reading.shared_limit, reading.capability)
     if program.shared_bytes > limit:
         return f"{program.shared_bytes} bytes of shared memory a block, the device gives {limit}", note

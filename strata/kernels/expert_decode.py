@@ -67,7 +67,15 @@ def kernels(path: Path) -> list[Kernel]:
 
 
 class Codes(NamedTuple):
-    """codes: int8 [rows, k]; scales: uint16 [rows, k / 32], binary16 bits."""
+    """Activations as the products take them.
+
+    Parameters
+    ----------
+    codes
+        int8 [rows, k].
+    scales
+        uint16 [rows, k / 32], binary16 bits.
+    """
 
     codes: Buffer
     scales: Buffer
@@ -77,7 +85,28 @@ Prepared = experts_baseline.Prepared[Codes]
 
 
 def prepare(executor: Executor, path: Path, placed: PlacedExperts, x: np.ndarray, ids: np.ndarray) -> Prepared:
-    """See `experts_baseline.prepare`; a token is quantised once for all its pairs."""
+    """Inputs and workspaces for `launch`.
+
+    A token is quantised once for all its pairs.
+
+    Parameters
+    ----------
+    executor
+        Where they are made.
+    path
+        A path of this operation and of the experts' mode.
+    placed
+        The experts, on the same executor.
+    x
+        float32 [tokens, n].
+    ids
+        int32 [tokens, top], each an expert.
+
+    Raises
+    ------
+    StrataError
+        As `experts_baseline.prepare`.
+    """
 
     def codes(rows: int, width: int, name: str) -> Codes:
         return Codes(
@@ -99,7 +128,24 @@ def prepare(executor: Executor, path: Path, placed: PlacedExperts, x: np.ndarray
 
 
 def launch(executor: Executor, path: Path, p: Prepared) -> list[Witness]:
-    """Queue one run: what is timed. The counts of `lost` grow by what this run lost."""
+    """Queue one run: what is timed.
+
+    The counts of `lost` grow by what this run lost.
+
+    Parameters
+    ----------
+    executor
+        Where `p` lies.
+    path
+        The path that `p` was made for.
+    p
+        See `prepare`.
+
+    Returns
+    -------
+    list of Witness
+        One for each launch, in order.
+    """
 
     def quantise(x: Buffer, to: Codes, lost: Buffer) -> Witness:
         rows, width = x.shape
@@ -127,7 +173,28 @@ def launch(executor: Executor, path: Path, p: Prepared) -> list[Witness]:
 def run(
     executor: Executor, path: Path, placed: PlacedExperts, x: np.ndarray, ids: np.ndarray, *, trace: bool = False
 ) -> Routed:
-    """Experts of routed tokens, see `prepare` for what goes in; trace: whether gate and up are returned."""
+    """Experts of routed tokens.
+
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    path
+        A path of this operation and of the experts' mode.
+    placed
+        The experts, on the same executor.
+    x
+        float32 [tokens, n].
+    ids
+        int32 [tokens, top], each an expert.
+    trace
+        Whether gate and up are returned.
+
+    Raises
+    ------
+    StrataError
+        As `prepare`.
+    """
     p = prepare(executor, path, placed, x, ids)
     witnesses = launch(executor, path, p)
     scales = p.h_codes.scales.host().view(np.float16).astype(np.float32)

@@ -25,6 +25,10 @@ warp 16 or 32 weight rows and all routed rows; weights are decoded from their bl
 once for a tile, and no decoded weight passes through shared memory. Tiers: `sm80` m16n8k32 (m16n8k16 for two scales),
 blocks of weights, and activations in four stages, by cp.async; `sm75` m8n8k16, four (two) for one of those,
 activations through registers in two stages.
+
+References
+----------
+N. Shazeer, "GLU Variants Improve Transformer", arXiv:2002.05202, 2020: SwiGLU.
 """
 
 from __future__ import annotations
@@ -87,14 +91,36 @@ _SIGNED_GRID, _SIGNS = ("iq3_xxs",), 16
 
 
 def stages_of(form: str, tier: int, shape: int) -> int:
-    """Stages of activations, of 64 values each, in shared memory."""
+    """Stages of activations, of 64 values each, in shared memory.
+
+    Parameters
+    ----------
+    form
+        The format of the weights.
+    tier
+        75 or 80.
+    shape
+        The work shape, a key of `SHAPES`.
+    """
     return 3 if (form, tier, shape) in _THREE_STAGES else _STAGES[tier]
 
 
 def shared_bytes(form: str, tier: int, shape: int) -> int:
-    """Dynamic shared memory of a block, the sum that `struct Shape` of the source makes: stages of activations (a unit
-    a column), on sm80 buffers of whole blocks of weights (in 16-byte pieces, in eight rows an odd
-    number each or one more), or, after them, sums of gate and up; for down a number for each column; the codebook."""
+    """Dynamic shared memory of a block, in bytes: the sum that `struct Shape` of the source makes.
+
+    It holds stages of activations (a unit a column), on sm80 buffers of whole blocks of weights (in 16-byte pieces, in
+    eight rows an odd number each or one more), or, after them, sums of gate and up; for down a number for each column;
+    and the codebook.
+
+    Parameters
+    ----------
+    form
+        The format of the weights.
+    tier
+        75 or 80.
+    shape
+        The work shape, a key of `SHAPES`.
+    """
     weight_rows, columns = SHAPES[shape]
     stages = stages_of(form, tier, shape) * columns * _UNIT_BYTES
     if tier >= 80:
@@ -107,7 +133,17 @@ def shared_bytes(form: str, tier: int, shape: int) -> int:
 
 
 def fragments_and_blocks(form: str, tier: int, shape: int) -> tuple[int, int]:
-    """16-row fragments of a warp, and blocks that a multiprocessor holds."""
+    """16-row fragments of a warp, and blocks that a multiprocessor holds.
+
+    Parameters
+    ----------
+    form
+        The format of the weights.
+    tier
+        75 or 80.
+    shape
+        The work shape, a key of `SHAPES`.
+    """
     if (form, tier, shape) in _ONE_FRAGMENT:
         return 1, 1
     return _FRAGMENTS[tier, shape], _MIN_BLOCKS[tier, shape]
@@ -115,7 +151,22 @@ def fragments_and_blocks(form: str, tier: int, shape: int) -> tuple[int, int]:
 
 @cache
 def kernel(form: str, tier: int, shape: int) -> Kernel:
-    """The product of a format (gate and up, or down) for a tier (75, 80) in a work shape (4 or 2)."""
+    """The product of a format.
+
+    Parameters
+    ----------
+    form
+        The format of the weights, of gate and up or of down.
+    tier
+        75 or 80.
+    shape
+        The work shape, a key of `SHAPES`: 4 or 2.
+
+    Raises
+    ------
+    StrataError
+        For another format, tier or shape.
+    """
     if form not in (*GATE_UP, *DOWN) or tier not in _STAGES or shape not in SHAPES:
         raise StrataError(
             f"expert_fused: {form}, tier {tier}, shape {shape}; expected one of {', '.join((*GATE_UP, *DOWN))},"
@@ -150,8 +201,15 @@ def prepare_kernel() -> Kernel:
 
 
 def kernels(path: Path, shapes: Sequence[int] | None = None) -> Iterator[Kernel]:
-    """Every kernel that a path may launch in some work shapes, None for those that it takes unless another is asked
-    for."""
+    """Every kernel that a path may launch in some work shapes.
+
+    Parameters
+    ----------
+    path
+        A path of this operation.
+    shapes
+        Work shapes, None for those that the path takes unless another is asked for.
+    """
     usual = tuple(SHAPES) if path.tier_number >= 80 else (SMALL,)
     yield prepare_kernel()
     for form in formats_of(path.mode):
@@ -161,12 +219,30 @@ def kernels(path: Path, shapes: Sequence[int] | None = None) -> Iterator[Kernel]
 
 def shape_for(pairs: int, experts: int) -> int:
     """The work shape by rows an expert: 128 routed rows at a time where two tiles of 64 would be needed, 64 below, and
-    above, where tiles of 64 leave less of the last one empty."""
+    above, where tiles of 64 leave less of the last one empty.
+
+    Parameters
+    ----------
+    pairs
+        Routed rows.
+    experts
+        Experts of the layer.
+    """
     return 2 if 56 * experts < pairs <= 112 * experts else 4
 
 
 def default_shape(tier: int, pairs: int, experts: int) -> int:
-    """The work shape that is served unless another is asked for: on sm75 the small one, whatever the rows."""
+    """The work shape that is served unless another is asked for: on sm75 the small one, whatever the rows.
+
+    Parameters
+    ----------
+    tier
+        75 or 80.
+    pairs
+        Routed rows.
+    experts
+        Experts of the layer.
+    """
     return shape_for(pairs, experts) if tier >= 80 else SMALL
 
 
@@ -176,6 +252,51 @@ class Prepared:
 
     The counts of `status` and `ignored` begin at zero and `status` adds up over launches, modulo 2^32; all else is
     written anew.
+
+    Parameters
+    ----------
+    executor
+        Where the buffers lie.
+    path
+        The path that they are for.
+    placed
+        The experts.
+    tokens, top
+        Tokens, and ranks of a token.
+    shape
+        The work shapes of gate and up, and of down.
+    cuts
+        First expert of each launch, and the one after its last.
+    multiprocessors
+        Multiprocessors of the card, None on lanes.
+    x
+        float32 [tokens, n].
+    ids
+        int32 [tokens, top].
+    units
+        uint8 [tokens, n / 64, unit], x as int8 codes with their scales.
+    h
+        uint8 [pairs, ff / 64, unit], h likewise, in the order of grouped rows.
+    rows
+        float32 [tokens, top, n], the result.
+    trace
+        float32 [pairs, 2 ff], gate and up in the order of grouped rows; None where it was not asked for.
+    slot
+        int32 [pairs], the grouped row of each pair, -1 without one.
+    pairs
+        int32 [pairs], the pair of each grouped row.
+    offsets
+        int32 [experts + 1], where each expert's rows begin.
+    tile_of
+        int32 [experts + 1] by rows of a tile (64, 128): each expert's first tile.
+    tiles
+        int32 [tiles, 2] by rows of a tile.
+    status
+        int32 [3], how many values are not finite, by `STAGES`.
+    ignored
+        int32 [1], how many ids name no expert.
+    tables
+        Codebooks by format.
     """
 
     executor: Executor
@@ -264,7 +385,18 @@ class Prepared:
         return witnesses
 
     def result(self, witnesses: list[Witness]) -> Routed:
-        """What a launch left, in the order of pairs. Raises StrataError for a row that is not there."""
+        """What a launch left, in the order of pairs.
+
+        Parameters
+        ----------
+        witnesses
+            One for each launch.
+
+        Raises
+        ------
+        StrataError
+            For a pair whose grouped row does not exist.
+        """
         experts, pairs = self.placed.experts, self.tokens * self.top
         ff = experts.geometry.ff
         slot = self.slot.host()
@@ -304,7 +436,20 @@ class Prepared:
 
 
 def cuts_of(experts: int, cuts: Sequence[tuple[int, int]] | None = None) -> tuple[tuple[int, int], ...]:
-    """The experts of each launch: `cuts`, which must cover 0 .. experts - 1 in order, or all in one."""
+    """The experts of each launch.
+
+    Parameters
+    ----------
+    experts
+        How many experts there are.
+    cuts
+        First expert of each launch, and the one after its last; None for all in one.
+
+    Raises
+    ------
+    StrataError
+        For cuts that do not cover 0 .. experts - 1 in order and without gaps.
+    """
     if cuts is None:
         return ((0, experts),)
     ends = [0, *(end for _, end in cuts)]
@@ -325,9 +470,29 @@ def prepare(
 ) -> Prepared:
     """Inputs and workspaces for `launch`.
 
-    x: float32 [tokens, n]; ids: int32 [tokens, top]; shape: the work shape, or one for gate and up and one for down,
-    None for that of `default_shape`; cuts: experts of each launch, see `cuts_of`.
-    Raises StrataError for what does not fit.
+    Parameters
+    ----------
+    executor
+        Where they are made.
+    path
+        A path of this operation and of the experts' mode.
+    placed
+        The experts, on the same executor.
+    x
+        float32 [tokens, n].
+    ids
+        int32 [tokens, top], any values.
+    shape
+        The work shape, or one for gate and up and one for down; None for that of `default_shape`.
+    cuts
+        Experts of each launch, see `cuts_of`.
+    trace
+        Whether gate and up are kept.
+
+    Raises
+    ------
+    StrataError
+        For a path, arrays, a shape or cuts that do not fit, and for more activations than one call takes.
     """
     experts = placed.experts
     if path.operation != "expert_fused" or path.mode != experts.mode:
@@ -377,7 +542,28 @@ def run(
     cuts: Sequence[tuple[int, int]] | None = None,
     trace: bool = False,
 ) -> Routed:
-    """One run of host arrays, see `prepare`."""
+    """One run of host arrays.
+
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    path
+        A path of this operation and of the experts' mode.
+    experts
+        The experts, on the host.
+    x
+        float32 [tokens, n].
+    ids
+        int32 [tokens, top], any values.
+    shape, cuts, trace
+        See `prepare`.
+
+    Raises
+    ------
+    StrataError
+        As `prepare`, and as `Prepared.result`.
+    """
     prepared = prepare(executor, path, place(executor, experts), x, ids, shape, cuts, trace)
     return prepared.result(prepared.launch())
 

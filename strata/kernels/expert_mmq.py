@@ -54,20 +54,51 @@ _PASS_DEFINES = (("TIER", 75),)
 
 
 def shared_bytes(form: str, tier: int, columns: int) -> int:
-    """Dynamic shared memory of a block, the sum that `struct Layout` of the source makes."""
+    """Dynamic shared memory of a block, in bytes: the sum that `struct Layout` of the source makes.
+
+    Parameters
+    ----------
+    form
+        The format of the weights.
+    tier
+        75 or 80.
+    columns
+        Columns of a tile.
+    """
     weights = ROWS * (STEP + 16)
     scales = STEP // 32 * FORMATS[form].scales * (ROWS + 4) * 4
     return weights + scales + STAGED[tier] * columns * BLOCK_BYTES + device_table(form).nbytes
 
 
 def columns(form: str, tier: int) -> int:
-    """Columns of a tile: the most that fit."""
+    """Columns of a tile: the most that fit in the shared memory of a tier.
+
+    Parameters
+    ----------
+    form
+        The format of the weights.
+    tier
+        75 or 80.
+    """
     limit = tiers.of_capability(tier).shared_bytes
     return next(n for n in COLUMNS if shared_bytes(form, tier, n) <= limit)
 
 
 def product_kernel(form: str, tier: int) -> Kernel:
-    """The product with weights of a format, tier 75 or 80."""
+    """The product with weights of a format.
+
+    Parameters
+    ----------
+    form
+        The format of the weights.
+    tier
+        75 or 80.
+
+    Raises
+    ------
+    StrataError
+        For another tier.
+    """
     if tier not in STAGED:
         raise StrataError(f"expert_mmq: tier {tier}, expected 75 or 80")
     wide = columns(form, tier)
@@ -95,7 +126,13 @@ def kernels(path: Path) -> list[Kernel]:
 
 
 class Codes(NamedTuple):
-    """blocks: uint8 [k / 128 rounded up, rows, 144], see expert_mmq.cu."""
+    """Activations as the products take them.
+
+    Parameters
+    ----------
+    blocks
+        uint8 [k / 128 rounded up, rows, 144], see expert_mmq.cu.
+    """
 
     blocks: Buffer
 
@@ -106,7 +143,28 @@ Prepared = experts_baseline.Prepared[Codes]
 def prepare(
     executor: Executor, path: Path, placed: PlacedExperts, x: np.ndarray, ids: np.ndarray, together: int | None = None
 ) -> Prepared:
-    """See `experts_baseline.prepare`. together: experts of a launch, all when None; raises StrataError for none."""
+    """Inputs and workspaces for `launch`.
+
+    Parameters
+    ----------
+    executor
+        Where they are made.
+    path
+        A path of this operation and of the experts' mode.
+    placed
+        The experts, on the same executor.
+    x
+        float32 [tokens, n].
+    ids
+        int32 [tokens, top], each an expert.
+    together
+        Experts of a launch, all when None.
+
+    Raises
+    ------
+    StrataError
+        As `experts_baseline.prepare`, and for less than one expert of a launch.
+    """
     if together is not None and together < 1:
         raise StrataError(f"{together} experts of a launch, expected at least 1")
     step, tier = together or placed.count, path.tier_number
@@ -124,7 +182,24 @@ def prepare(
 
 
 def launch(executor: Executor, path: Path, p: Prepared) -> list[Witness]:
-    """Queue one run: what is timed. The counts of `lost` grow by what this run lost."""
+    """Queue one run: what is timed.
+
+    The counts of `lost` grow by what this run lost.
+
+    Parameters
+    ----------
+    executor
+        Where `p` lies.
+    path
+        The path that `p` was made for.
+    p
+        See `prepare`.
+
+    Returns
+    -------
+    list of Witness
+        One for each launch, in order.
+    """
     tier, rows = path.tier_number, len(p.grouping.pairs)
 
     def quantise(x: Buffer, source: Buffer | None, out: Codes, lost: Buffer, divisor: int) -> Witness:
@@ -162,7 +237,30 @@ def run(
     trace: bool = False,
     together: int | None = None,
 ) -> Routed:
-    """Experts of routed tokens, see `prepare` for what goes in; trace: whether gate and up are returned."""
+    """Experts of routed tokens.
+
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    path
+        A path of this operation and of the experts' mode.
+    placed
+        The experts, on the same executor.
+    x
+        float32 [tokens, n].
+    ids
+        int32 [tokens, top], each an expert.
+    trace
+        Whether gate and up are returned.
+    together
+        Experts of a launch, all when None.
+
+    Raises
+    ------
+    StrataError
+        As `prepare`.
+    """
     p = prepare(executor, path, placed, x, ids, together)
     witnesses = launch(executor, path, p)
     slot, ff = p.grouping.slot, placed.experts.geometry.ff

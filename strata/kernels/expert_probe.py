@@ -21,9 +21,23 @@ from strata.kernels.experts import DOWN, GATE_UP
 
 @dataclass(frozen=True)
 class Probed:
-    """One kernel tried on a device. reason: why it cannot be used, empty when it can; notes: what was odd;
-    lost: the card's context went along, so no kernel of any path runs in this process; wrong: it was launched, and its
-    rows are not those that are known."""
+    """One kernel that was tried on a device.
+
+    Parameters
+    ----------
+    form
+        The format of its weights.
+    shape
+        Its work shape.
+    reason
+        Why it cannot be used, empty when it can.
+    notes
+        What was odd.
+    lost
+        Whether the card's context went along, so that no kernel of any path runs in this process.
+    wrong
+        Whether it was launched and its rows are not those that are known.
+    """
 
     form: str
     shape: int
@@ -34,6 +48,7 @@ class Probed:
 
     @property
     def passed(self) -> bool:
+        """Whether the kernel can be used."""
         return not self.reason
 
 
@@ -45,12 +60,51 @@ class Device(Protocol):
         ...
 
     def trial(self, form: str, tier: int, shape: int) -> str:
-        """Launch the kernel on the small expert; what went wrong, or nothing. Raises StrataError for a fault."""
+        """Launch a kernel on the small expert.
+
+        Parameters
+        ----------
+        form
+            The format of its weights.
+        tier
+            75 or 80.
+        shape
+            Its work shape.
+
+        Returns
+        -------
+        str
+            What went wrong, "" for nothing.
+
+        Raises
+        ------
+        StrataError
+            For a fault.
+        """
         ...
 
 
 def probe(device: Device, form: str, tier: int, shape: int) -> Probed:
-    """Try one kernel. An error of the device is a reason, not an error; the loss of its context is told as such."""
+    """Try one kernel.
+
+    An error of the device is a reason and is not raised; the loss of its context is told as such.
+
+    Parameters
+    ----------
+    device
+        The device.
+    form
+        The format of the kernel's weights.
+    tier
+        75 or 80.
+    shape
+        The kernel's work shape.
+
+    Raises
+    ------
+    StrataError
+        For a kernel that does not exist.
+    """
     program = kernel(form, tier, shape)
     try:
         reason, note = refusal(program, device.read(program))
@@ -63,7 +117,15 @@ def probe(device: Device, form: str, tier: int, shape: int) -> Probed:
 
 
 class Probes:
-    """Probes of one device for a tier, each made once; after the context was lost, none is."""
+    """Probes of one device, each made once; after the context was lost, none is made.
+
+    Parameters
+    ----------
+    device
+        The device.
+    tier
+        75 or 80.
+    """
 
     def __init__(self, device: Device, tier: int) -> None:
         self._device, self._tier = device, tier
@@ -95,7 +157,13 @@ def lines(tried: Callable[[str, int], Probed]) -> Iterator[str]:
 
 
 class Card:
-    """The card of a CudaExecutor as a probe sees it."""
+    """The card of a CudaExecutor as a probe sees it.
+
+    Parameters
+    ----------
+    executor
+        The executor.
+    """
 
     def __init__(self, executor: Any) -> None:
         self._executor = executor
@@ -105,7 +173,27 @@ class Card:
         return Reading(**self._executor.attributes(program))
 
     def trial(self, form: str, tier: int, shape: int) -> str:
-        """The trial's rows, with the other product in the small shape."""
+        """Launch a kernel on the small expert, with the other product in the small shape.
+
+        Parameters
+        ----------
+        form
+            The format of its weights.
+        tier
+            75 or 80.
+        shape
+            Its work shape.
+
+        Returns
+        -------
+        str
+            How the rows differ from those that are known, "" when they do not.
+
+        Raises
+        ------
+        StrataError
+            For a fault.
+        """
         down = form in DOWN
         mode = f"iq4_xs/{form}" if down else f"{form}/q2_0"
         got = answer(self._executor, mode, tier, (SMALL, shape) if down else (shape, SMALL))

@@ -16,8 +16,17 @@ from strata.kernels.experts import formats_of
 
 @dataclass(frozen=True)
 class Shapes:
-    """gate_up, down: the work shape of each product, None when the path cannot be used; report: a line for every probe
-    that failed or was odd; lost: as of a probe."""
+    """The work shapes of a mode on a device.
+
+    Parameters
+    ----------
+    gate_up, down
+        The work shape of each product, None when the path cannot be used.
+    report
+        A line for every probe that failed or was odd.
+    lost
+        Whether a probe cost the card's context, so that no kernel runs in this process.
+    """
 
     gate_up: int | None
     down: int | None
@@ -26,6 +35,7 @@ class Shapes:
 
     @property
     def usable(self) -> bool:
+        """Whether the path can be used."""
         return self.gate_up is not None and self.down is not None
 
 
@@ -38,8 +48,28 @@ def choose(
     adaptive: bool,
     tried: Callable[[str, int], Probed],
 ) -> Shapes:
-    """The shapes of a mode. tried: the probe of a format in a shape, on this device; pairs and experts: of the layer,
-    for the rule that holds from capability 8.0 on."""
+    """The shapes of a mode on a device.
+
+    Parameters
+    ----------
+    mode
+        Formats of gate and up, and of down.
+    tier
+        The number of the path's tier, 75 or 80.
+    capability
+        The compute capability of the device, times ten.
+    pairs, experts
+        Routed rows of the call and experts of the layer, for the rule that holds from capability 8.0 on.
+    adaptive
+        Whether the large shape is allowed below capability 8.0.
+    tried
+        The probe of a format in a shape, on this device.
+
+    Raises
+    ------
+    StrataError
+        For a mode that does not exist.
+    """
     report: list[str] = []
     lost = False
 

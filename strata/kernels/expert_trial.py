@@ -27,7 +27,23 @@ _TRIAL = Geometry(512, 128)
 
 
 def trial_inputs(mode: str) -> tuple[Experts, np.ndarray, np.ndarray]:
-    """Two small experts, tokens and ids, made of integers: the same bytes everywhere."""
+    """Two small experts, tokens and ids of a mode, made of integers: the same bytes everywhere.
+
+    Parameters
+    ----------
+    mode
+        Formats of gate and up, and of down.
+
+    Returns
+    -------
+    (Experts, float32 array [7, n], int32 array [7, 2])
+        Two of the ids name no expert.
+
+    Raises
+    ------
+    StrataError
+        For a mode that does not exist.
+    """
     gate_up, down = formats_of(mode)
     size = layout(gate_up, down, _TRIAL)
     blobs = []
@@ -49,7 +65,19 @@ def trial_inputs(mode: str) -> tuple[Experts, np.ndarray, np.ndarray]:
 
 
 def answer(executor: Executor, mode: str, tier: int, shapes: tuple[int, int]) -> str:
-    """First digits of the digest of the rows that an executor gives for `trial_inputs`."""
+    """First digits of the digest of the rows that an executor gives for `trial_inputs`.
+
+    Parameters
+    ----------
+    executor
+        Where the kernels run.
+    mode
+        Formats of gate and up, and of down.
+    tier
+        75 or 80.
+    shapes
+        The work shapes of gate and up, and of down.
+    """
     experts, x, ids = trial_inputs(mode)
     routed = run(executor, Path("expert_fused", mode, f"sm{tier}", tier), experts, x, ids, shape=shapes)
     return digest(routed.rows)

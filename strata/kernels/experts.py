@@ -40,7 +40,20 @@ def formats_of(mode: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Sizes of an expert. n: hidden size, a multiple of 256; ff: features, a multiple of 64."""
+    """Sizes of an expert.
+
+    Parameters
+    ----------
+    n
+        The hidden size, a multiple of 256.
+    ff
+        Features, a multiple of 64.
+
+    Raises
+    ------
+    StrataError
+        For other sizes, and for those above 65536.
+    """
 
     n: int = 2560
     ff: int = 640
@@ -52,7 +65,17 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Layout:
-    """Bytes of a blob: of a gate or up row, of a down row, where the up and down rows begin, and in all."""
+    """Where the matrices of an expert lie in its blob, in bytes.
+
+    Parameters
+    ----------
+    gate_up_row, down_row
+        Bytes of a row of gate or up, and of a row of down.
+    up, down
+        Where the rows of up and of down begin.
+    nbytes
+        Bytes of the blob.
+    """
 
     gate_up_row: int
     down_row: int
@@ -62,7 +85,20 @@ class Layout:
 
 
 def layout(gate_up: str, down: str, geometry: Geometry) -> Layout:
-    """The layout of an expert. Raises StrataError when a row is not whole blocks of its format."""
+    """The layout of an expert.
+
+    Parameters
+    ----------
+    gate_up, down
+        Names of its block formats.
+    geometry
+        Its sizes.
+
+    Raises
+    ------
+    StrataError
+        When a row is not whole blocks of its format.
+    """
     wide, narrow = FORMATS[gate_up].row_bytes(geometry.n), FORMATS[down].row_bytes(geometry.ff)
     half = geometry.ff * wide
     return Layout(wide, narrow, half, 2 * half, 2 * half + geometry.n * narrow)
@@ -72,8 +108,21 @@ def layout(gate_up: str, down: str, geometry: Geometry) -> Layout:
 class Experts:
     """The experts of a layer on the host.
 
-    gate_up, down: names in `strata.formats`; blobs: one uint8 [layout.nbytes] each; offsets: even bytes from an
-    aligned address to each blob where it is placed (0 for all when empty). Raises StrataError for what does not fit.
+    Parameters
+    ----------
+    gate_up, down
+        Names of block formats in `strata.formats`.
+    geometry
+        The sizes of every expert.
+    blobs
+        uint8 [layout.nbytes] of each expert.
+    offsets
+        Even numbers of bytes from an aligned address to each blob where it is placed; 0 for all when empty.
+
+    Raises
+    ------
+    StrataError
+        For a number, a dtype, a shape or an offset that does not fit.
     """
 
     gate_up: str
@@ -97,16 +146,28 @@ class Experts:
 
     @property
     def layout(self) -> Layout:
+        """Where the matrices of each lie in its blob."""
         return layout(self.gate_up, self.down, self.geometry)
 
     @property
     def mode(self) -> str:
+        """The mode of the paths of their formats, `gate_up/down`."""
         return f"{self.gate_up}/{self.down}"
 
 
 @dataclass(frozen=True, eq=False)
 class PlacedExperts:
-    """Experts on an executor, each in memory of its own. table: uint64 [experts], the address of each blob."""
+    """Experts on an executor, each in memory of its own.
+
+    Parameters
+    ----------
+    experts
+        The experts as they are on the host.
+    blobs
+        The memory of each.
+    table
+        uint64 [experts], the address of each blob.
+    """
 
     experts: Experts
     blobs: list[Buffer]
@@ -114,11 +175,22 @@ class PlacedExperts:
 
     @property
     def count(self) -> int:
+        """How many experts there are."""
         return len(self.blobs)
 
 
 def place(executor: Executor, experts: Experts) -> PlacedExperts:
-    """Copy the blobs to the executor. Before a blob that begins at an offset lie that many bytes a5."""
+    """Copy the blobs of experts to an executor.
+
+    Before a blob that begins at an offset lie that many bytes a5.
+
+    Parameters
+    ----------
+    executor
+        Where the buffers are made.
+    experts
+        The experts.
+    """
     offsets = experts.offsets or [0] * len(experts.blobs)
     buffers, addresses = [], []
     for e, (blob, offset) in enumerate(zip(experts.blobs, offsets, strict=True)):
@@ -131,13 +203,36 @@ def place(executor: Executor, experts: Experts) -> PlacedExperts:
 
 @dataclass(frozen=True, eq=False)
 class Routed:
-    """One run of an expert operation over `tokens` tokens of `top` ranks; pair i is (token i / top, rank i % top).
+    """One run of an expert operation over `tokens` tokens of `top` ranks.
 
-    rows: float32 [tokens, top, n], not yet weighted; +0 for a pair whose id names no expert, of which `ignored` counts.
-    status: what is not finite, by `STAGES`. h_codes, h_scales: int8 [tokens, top, ff], float32 [tokens, top, ff / 32].
-    slot: int32 [tokens * top], the place of a pair among the grouped rows, -1 without one; source: int32 [grouped
-    rows], the token of each; offsets: int32 [experts + 1], where each expert's rows begin. gate, up: float32
-    [tokens, top, ff], the accumulators, where a trace was asked for. A path without some of these leaves them None.
+    Pair i is (token i / top, rank i % top). A path without some of these leaves them None.
+
+    Parameters
+    ----------
+    rows
+        float32 [tokens, top, n], not yet weighted; +0 for a pair whose id names no expert.
+    witnesses
+        One for each launch.
+    guards_ok
+        Whether no byte beside any buffer changed.
+    ignored
+        How many ids name no expert.
+    status
+        How many values are not finite, by `STAGES`.
+    h_codes
+        int8 [tokens, top, ff].
+    h_scales
+        float32 [tokens, top, ff / 32].
+    slot
+        int32 [tokens * top], the place of a pair among the grouped rows, -1 without one.
+    source
+        int32 [grouped rows], the token of each.
+    offsets
+        int32 [experts + 1], where each expert's rows begin.
+    gate, up
+        float32 [tokens, top, ff], the accumulators, where a trace was asked for.
+    notes
+        Lines on what was odd.
     """
 
     rows: np.ndarray
@@ -156,7 +251,22 @@ class Routed:
 
 
 def check_tokens(experts: Experts, x: np.ndarray, ids: np.ndarray) -> None:
-    """x: float32 [tokens, n]; ids: int32 [tokens, top], any values, in order of rank. Raises StrataError otherwise."""
+    """Refuse tokens and ids that experts do not take.
+
+    Parameters
+    ----------
+    experts
+        The experts.
+    x
+        float32 [tokens, n].
+    ids
+        int32 [tokens, top], any values, in order of rank.
+
+    Raises
+    ------
+    StrataError
+        For other dtypes and shapes, and for more pairs than one call takes.
+    """
     n = experts.geometry.n
     if x.dtype != np.float32 or x.ndim != 2 or x.shape[1] != n or x.shape[0] < 1:
         raise StrataError(f"x is {x.dtype} {x.shape}, expected float32 [tokens, {n}]")
@@ -166,6 +276,19 @@ def check_tokens(experts: Experts, x: np.ndarray, ids: np.ndarray) -> None:
 
 
 def check_pairs(pairs: int, geometry: Geometry) -> None:
-    """Raises StrataError for more pairs than one call takes."""
+    """Refuse more pairs than one call takes.
+
+    Parameters
+    ----------
+    pairs
+        Tokens times ranks.
+    geometry
+        The sizes of an expert.
+
+    Raises
+    ------
+    StrataError
+        Where more values could be lost than a count holds.
+    """
     width = max(geometry.n, geometry.ff)
     check_counted(pairs * width, f"{pairs} pairs of {width} values")

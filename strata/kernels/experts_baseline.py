@@ -28,8 +28,25 @@ Codes = TypeVar("Codes", bound=tuple[Buffer, ...])
 
 
 class Side(NamedTuple):
-    """One product: its format's codebook, where its matrix begins in a blob, weight rows, K, bytes of a row, and its
-    tiles, an array for each launch."""
+    """One product, of gate and up or of down.
+
+    Parameters
+    ----------
+    form
+        The format of its weights.
+    table
+        The codebook of the format, None where it has none.
+    offset
+        Where its matrix begins in a blob, in bytes.
+    weight_rows
+        Rows of the matrix.
+    width
+        Values of a row, K.
+    row_bytes
+        Bytes of a row.
+    tiles
+        int32 [tiles, 3] for each launch.
+    """
 
     form: str
     table: Buffer | None
@@ -44,8 +61,28 @@ class Side(NamedTuple):
 class Prepared(Generic[Codes]):
     """Inputs, workspaces and outputs on an executor, ready to be launched any number of times.
 
-    product: float32 [pairs, 2 ff], gate and up; h: float32 [pairs, ff]; rows: float32 [tokens, top, n]; lost: int32 [1]
-    for each of `STAGES`.
+    Parameters
+    ----------
+    placed
+        The experts.
+    grouping
+        The pairs by their experts.
+    x
+        float32 [tokens, n].
+    pairs
+        int32 [pairs], the pair of each row.
+    x_codes, h_codes
+        Codes of x and of h, as the products take them.
+    product
+        float32 [pairs, 2 ff], gate and up.
+    h
+        float32 [pairs, ff].
+    rows
+        float32 [tokens, top, n].
+    lost
+        int32 [1] for each of `STAGES`.
+    gate_up, down
+        The two products.
     """
 
     placed: PlacedExperts
@@ -63,16 +100,28 @@ class Prepared(Generic[Codes]):
 
     @property
     def top(self) -> int:
+        """Ranks of a token."""
         return self.rows.shape[1]
 
     def buffers(self) -> list[Buffer]:
+        """Every buffer, the experts' among them."""
         sides = [b for side in (self.gate_up, self.down) for b in (side.table, *side.tiles) if b is not None]
         own = [self.x, self.pairs, *self.x_codes, self.product, self.h, *self.h_codes, self.rows, *self.lost]
         return [*own, *sides, *self.placed.blobs, self.placed.table]
 
 
 def workspace(executor: Executor, shape: Sequence[int], dtype: Any, name: str) -> Buffer:
-    """A buffer that one launch writes and the next reads."""
+    """A buffer that one launch writes and the next reads, filled with poison.
+
+    Parameters
+    ----------
+    executor
+        Where it is made.
+    shape, dtype
+        The shape and the dtype of its array.
+    name
+        What messages call it.
+    """
     return executor.empty(shape, dtype, poison=POISON_WORKSPACE, name=name)
 
 
@@ -90,9 +139,32 @@ def prepare(
 ) -> Prepared[Codes]:
     """Group the pairs and copy what a run needs to the executor.
 
-    x: float32 [tokens, n]; ids: int32 [tokens, top], each an expert; codes_of_x: rows of x that are quantised;
-    codes(rows, width, name): buffers for codes; tiles(grouping, form): int32 [tiles, 3] for each launch of a product.
-    Raises StrataError for shapes and dtypes that do not fit, and for an id that names no expert.
+    Parameters
+    ----------
+    executor
+        Where buffers are made.
+    operation
+        The operation that asks.
+    path
+        A path of the operation and of the experts' mode.
+    placed
+        The experts, on the same executor.
+    x
+        float32 [tokens, n].
+    ids
+        int32 [tokens, top], each an expert.
+    codes_of_x
+        Rows of x that are quantised.
+    codes
+        Called with rows, width and name: buffers for codes.
+    tiles
+        Called with the grouping and a format: int32 [tiles, 3] for each launch of a product.
+
+    Raises
+    ------
+    StrataError
+        For shapes and dtypes that do not fit, for an id that names no expert, and for a path of another operation or
+        mode.
     """
     experts = placed.experts
     if path.operation != operation or path.mode != experts.mode:
@@ -125,7 +197,21 @@ def prepare(
 
 
 def swiglu(executor: Executor, kernel: Kernel, p: Prepared[Codes]) -> Witness:
-    """Queue the pass from gate and up to h. kernel: `swiglu_rows`, as compiled with one of the sources."""
+    """Queue the pass from gate and up to h.
+
+    Parameters
+    ----------
+    executor
+        Where `p` lies.
+    kernel
+        `swiglu_rows`, as compiled with one of the sources.
+    p
+        See `prepare`.
+
+    References
+    ----------
+    N. Shazeer, "GLU Variants Improve Transformer", arXiv:2002.05202, 2020.
+    """
     pairs, ff = p.h.shape
     grid = -(-pairs * (ff // 4) // PASS_THREADS)
     return executor.launch(kernel, (grid, 1, 1), (p.product, p.h, np.int32(pairs), np.int32(ff)))
@@ -138,8 +224,23 @@ def routed(
     scales: np.ndarray,
     gate_up: np.ndarray | None,
 ) -> Routed:
-    """The result of a run whose launches were queued. All in the order of pairs: codes: int8 [pairs, ff], scales:
-    float32 [pairs, ff / 32], gate_up: float32 [pairs, 2 ff], where a trace was asked for."""
+    """The result of a run whose launches were queued.
+
+    All arrays are in the order of pairs.
+
+    Parameters
+    ----------
+    p
+        See `prepare`.
+    witnesses
+        One for each launch.
+    codes
+        int8 [pairs, ff].
+    scales
+        float32 [pairs, ff / 32].
+    gate_up
+        float32 [pairs, 2 ff] where a trace was asked for, else None.
+    """
     tokens, top, _ = p.rows.shape
     ff = p.h.shape[1]
     gate = up = None

@@ -11,10 +11,20 @@ from strata.executors.base import StrataError
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """Rows in the order in which experts take them; pair i is (token i / top, rank i % top).
+    """Rows in the order in which experts take them.
 
-    pairs: int32 [rows], the pair of each row, ascending within an expert; slot: int32 [rows], the row of each pair;
-    source: int32 [rows], the token of each row; offsets: int32 [experts + 1], where each expert's rows begin.
+    Pair i is (token i / top, rank i % top).
+
+    Parameters
+    ----------
+    pairs
+        int32 [rows], the pair of each row, ascending within an expert.
+    slot
+        int32 [rows], the row of each pair.
+    source
+        int32 [rows], the token of each row.
+    offsets
+        int32 [experts + 1], where each expert's rows begin.
     """
 
     pairs: np.ndarray
@@ -23,7 +33,20 @@ class Grouping:
     offsets: np.ndarray
 
     def tiles(self, most: int, experts: range) -> np.ndarray:
-        """int32 [tiles, 3]: expert, first row and number of rows, of pieces of at most `most` rows of these experts."""
+        """The rows of some experts in pieces.
+
+        Parameters
+        ----------
+        most
+            Rows of a piece at most.
+        experts
+            The experts.
+
+        Returns
+        -------
+        int32 array [tiles, 3]
+            Expert, first row and number of rows of each piece.
+        """
         made = [
             (expert, row, min(most, int(self.offsets[expert + 1]) - row))
             for expert in experts
@@ -33,9 +56,21 @@ class Grouping:
 
 
 def group(ids: np.ndarray, experts: int) -> Grouping:
-    """Group int32 ids [tokens, top]. A token may name an expert several times: each is a row.
+    """Group the pairs of tokens by their experts.
 
-    Raises StrataError for an id outside 0 .. experts - 1.
+    A token may name an expert several times: each is a row.
+
+    Parameters
+    ----------
+    ids
+        int32 [tokens, top], each an expert.
+    experts
+        How many experts there are.
+
+    Raises
+    ------
+    StrataError
+        For an id outside 0 .. experts - 1.
     """
     flat = ids.reshape(-1)
     invalid = np.flatnonzero((flat < 0) | (flat >= experts))

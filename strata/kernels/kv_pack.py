@@ -21,6 +21,10 @@ NaN as 7fff. The rotation spreads such a value over its row, which is then store
 
 Below 2^-125 the 1/d of Q4_0 is infinite: such a block has codes 15, 0 and, where x is 0 as well, 0 again (0 times
 infinity is a NaN, which converts to 0); gguf's bytes differ there. Its stored scale is 0, so every code means zero.
+
+References
+----------
+Q4_0 is ggml's, `ggml-quants.c` and the `gguf` package of https://github.com/ggml-org.
 """
 
 from __future__ import annotations
@@ -42,7 +46,19 @@ _DEFINES = (("TIER", 60),)
 
 
 class Packed(NamedTuple):
-    """A pool with rows in it. lost: values no format could hold (not finite, or beyond its scale)."""
+    """A pool with rows in it.
+
+    Parameters
+    ----------
+    pool
+        The pool.
+    lost
+        How many values no format could hold: those that are not finite, or beyond their scale.
+    witnesses
+        One for each launch.
+    guards_ok
+        Whether no byte beside any buffer changed.
+    """
 
     pool: Pool
     lost: int
@@ -67,7 +83,26 @@ def rotated_planes(mode: str) -> tuple[bool, bool]:
 
 
 def empty_pool(mode: str, pages: int, page_size: int, n_head_kv: int, table: np.ndarray) -> Pool:
-    """A pool of poison: NaN scales and values. table: int32 [logical pages], entries below `pages` or -1."""
+    """A pool of poison: NaN scales and values.
+
+    Parameters
+    ----------
+    mode
+        A key of `pool.MODE_FORMATS`.
+    pages
+        Physical pages.
+    page_size
+        Cells of a page.
+    n_head_kv
+        KV heads.
+    table
+        int32 [logical pages], entries below `pages` or -1.
+
+    Raises
+    ------
+    StrataError
+        For an unknown mode.
+    """
     planes: list[np.ndarray] = []
     scales: list[np.ndarray | None] = []
     for fmt in mode_formats(mode):
@@ -84,11 +119,26 @@ def append(
     v: np.ndarray,
     cells: int | Sequence[int] | np.ndarray,
 ) -> Packed:
-    """Write rows into `pool`, rotated where the mode asks for it, and return the new pool.
+    """Write rows into a pool, rotated where the mode asks for it, and return the new pool.
 
-    k, v: float32 [n, n_head_kv, 256], not rotated; cells: the logical cell of the first row, the rest
-    following it (a prompt, or one cell), or n cells, one a row (a batch of steps). Rows on pages that
-    are not resident are left out. Raises StrataError for shapes, dtypes and cells that do not fit.
+    Rows on pages that are not resident are left out.
+
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    pool
+        The pool, which is not changed.
+    k, v
+        float32 [n, n_head_kv, 256], not rotated.
+    cells
+        The logical cell of the first row, the rest following it (a prompt, or one cell), or n cells, one a row (a batch
+        of steps).
+
+    Raises
+    ------
+    StrataError
+        For shapes, dtypes and cells that do not fit.
     """
     pool.check()
     shape = (k.shape[0] if k.ndim else 0, pool.n_head_kv, HEAD_DIM)
@@ -170,7 +220,28 @@ def _check_rows(pool: Pool, cells: np.ndarray) -> None:
 def pack(
     executor: Executor, mode: str, k: np.ndarray, v: np.ndarray, *, page_size: int, table: np.ndarray, pages: int
 ) -> Packed:
-    """A new pool of `pages` physical pages holding k and v (float32 [n, n_head_kv, 256]) as cells 0..n-1."""
+    """A new pool that holds rows as cells 0..n-1.
+
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    mode
+        A key of `pool.MODE_FORMATS`.
+    k, v
+        float32 [n, n_head_kv, 256], not rotated.
+    page_size
+        Cells of a page.
+    table
+        int32 [logical pages], entries below `pages` or -1.
+    pages
+        Physical pages.
+
+    Raises
+    ------
+    StrataError
+        As `append`, and for an unknown mode.
+    """
     return append(executor, empty_pool(mode, pages, page_size, k.shape[1], table), k, v, 0)
 
 
@@ -179,7 +250,29 @@ def _rotate(executor: Executor, x: Buffer, out: Buffer, rows: int) -> Witness:
 
 
 def hadamard(executor: Executor, x: np.ndarray) -> np.ndarray:
-    """H x / 16 along the last axis. x: float32 [..., 256]; StrataError for anything else."""
+    """H x / 16 along the last axis, where H is the 256-point Hadamard matrix in Sylvester order.
+
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    x
+        float32 [..., 256].
+
+    Returns
+    -------
+    float32 array
+        Of the shape of x.
+
+    Raises
+    ------
+    StrataError
+        For another dtype or shape, and for a kernel that wrote beside its buffers.
+
+    References
+    ----------
+    J. J. Sylvester, "Thoughts on inverse orthogonal matrices", Philosophical Magazine 34, 1867.
+    """
     if x.dtype != np.float32 or x.ndim < 1 or x.shape[-1] != HEAD_DIM or x.size == 0:
         raise StrataError(f"x is {x.dtype} {x.shape}, expected float32 [..., {HEAD_DIM}]")
     rows = x.size // HEAD_DIM

@@ -17,8 +17,9 @@ class Limits:
     shared_bytes
         Shared memory of a block, static and dynamic.
     spill_bytes
-        Registers spilled, in bytes of a thread, on compute capabilities of `spill_majors`, those that run the path by
-        choice.
+        Registers spilled, in bytes of a thread.
+    spill_majors
+        Major compute capabilities on which `spill_bytes` counts, those that run the path by choice.
     needs, forbids
         Beginnings of opcodes that must occur, and of those that must not.
     """
@@ -35,26 +36,42 @@ def _of(tier: tiers.Tier, matrix: tiers.Matrix, spilled: int) -> Limits:
 
 
 def without_matrix(spilled: int = 0) -> Limits:
-    """Of a kernel without a matrix instruction, in whatever tier its path is. spilled: bytes of a thread."""
+    """Limits of a kernel without a matrix instruction, in whatever tier its path is.
+
+    Parameters
+    ----------
+    spilled
+        Bytes of a thread that may be spilled.
+    """
     tier = tiers.find("simt")
     return _of(tier, tier.fp16, spilled)
 
 
 def fp16_products(path: Path, spilled: int = 0) -> Limits:
-    """Of a product of FP16 with FP32 sums in a path's tier. spilled: bytes of a thread."""
+    """Limits of a product of FP16 with FP32 sums.
+
+    Parameters
+    ----------
+    path
+        The path, whose tier decides.
+    spilled
+        Bytes of a thread that may be spilled.
+    """
     tier = tiers.find(path.tier)
     return _of(tier, tier.fp16, spilled)
 
 
 def int8_products(path: Path, arch: int, spilled: int = 0) -> Limits:
-    """Of a product of int8 in a path's tier.
+    """Limits of a product of int8.
 
     Parameters
     ----------
+    path
+        The path, whose tier decides.
     arch
         Compute capability, times ten, that the machine code is for.
     spilled
-        Bytes of a thread.
+        Bytes of a thread that may be spilled.
     """
     tier = tiers.find(path.tier)
     return _of(tier, tier.int8.at(arch), spilled)

@@ -13,12 +13,16 @@ class Path:
 
     Parameters
     ----------
+    operation
+        What is computed.
+    mode
+        The format of the data.
     tier
         A name of `tiers.TIERS`: `sm75`, `sm80`, or `simt` for plain FP32 kernels that run on any card.
     min_capability
         The lowest compute capability, times ten, whose machine code can hold the path.
     baseline
-        The path that this one replaces, compared with it in every parity run.
+        The path that this one replaces, compared with it in every parity run; None where it replaces none.
     """
 
     operation: str
@@ -29,6 +33,7 @@ class Path:
 
     @property
     def name(self) -> str:
+        """Its name, `operation/mode/tier`."""
         return f"{self.operation}/{self.mode}/{self.tier}"
 
     @property

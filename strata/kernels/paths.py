@@ -63,9 +63,12 @@ PATHS: dict[str, Path] = table()
 
 
 def select(pattern: str) -> list[Path]:
-    """Paths whose name matches the shell pattern, in table order.
+    """Paths whose name matches a shell pattern, in table order.
 
-    Raises ValueError naming the pattern, and a known name when one is near, when nothing matches.
+    Raises
+    ------
+    ValueError
+        When nothing matches; the message names the pattern, and a known name when one is near.
     """
     found = [path for name, path in PATHS.items() if fnmatchcase(name, pattern)]
     if found:

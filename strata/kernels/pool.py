@@ -16,8 +16,19 @@ GROUPS = (4, 8, 12)
 
 
 class Format(NamedTuple):
-    """How one row (a cell of one KV head) is kept. code: the number in include/kv_format.cuh;
-    row: elements of an array row; dtype: of the elements; scales: binary16 scales beside the row."""
+    """How one row, a cell of one KV head, is kept.
+
+    Parameters
+    ----------
+    code
+        The number in include/kv_format.cuh.
+    row
+        Elements of an array row.
+    dtype
+        The dtype of the elements.
+    scales
+        binary16 scales beside the row.
+    """
 
     code: int
     row: int
@@ -42,7 +53,7 @@ MODES = tuple(MODE_FORMATS)
 
 
 def mode_formats(mode: str) -> tuple[Format, Format]:
-    """The formats of K and V. Raises StrataError for an unknown mode."""
+    """The formats of K and of V. Raises StrataError for an unknown mode."""
     try:
         k, v = MODE_FORMATS[mode]
     except KeyError:
@@ -52,12 +63,24 @@ def mode_formats(mode: str) -> tuple[Format, Format]:
 
 @dataclass(frozen=True)
 class Pool:
-    """Paged KV storage. Physical row of cell c and KV head j:
-    `(table[c // page_size] * n_head_kv + j) * page_size + c % page_size`.
+    """Paged KV storage of one layer.
 
-    k, v: [pages, n_head_kv, page_size, 256] float16 or int8, or [..., 144] uint8 for q4_0 (8 blocks
-    of 18 bytes); k_scale, v_scale: float16 [pages, n_head_kv, page_size, 4], one per 64 dims, for int8
-    planes only; table: int32 [logical pages], the physical page or -1 when it is not resident.
+    The physical row of cell c and KV head j is `(table[c // page_size] * n_head_kv + j) * page_size + c % page_size`.
+
+    Parameters
+    ----------
+    mode
+        A key of `MODE_FORMATS`.
+    page_size
+        Cells of a page.
+    n_head_kv
+        KV heads.
+    k, v
+        [pages, n_head_kv, page_size, 256] float16 or int8, or [..., 144] uint8 for q4_0 (8 blocks of 18 bytes).
+    k_scale, v_scale
+        float16 [pages, n_head_kv, page_size, 4], one for 64 dims, of int8 planes; None for others.
+    table
+        int32 [logical pages], the physical page, or -1 when it is not resident.
     """
 
     mode: str
@@ -70,7 +93,14 @@ class Pool:
     table: np.ndarray
 
     def check(self) -> None:
-        """Raises StrataError naming the first array that is not what the mode needs."""
+        """Refuse arrays that are not what the mode needs.
+
+        Raises
+        ------
+        StrataError
+            For the first such array, which the message names, for sizes below 1, for 2^31 rows or more, and for a table
+            that names a page that does not exist.
+        """
         if self.page_size < 1 or self.n_head_kv < 1:
             raise StrataError(f"pool: page_size {self.page_size} and n_head_kv {self.n_head_kv} must be at least 1")
         k_format, v_format = mode_formats(self.mode)
@@ -100,7 +130,21 @@ class Pool:
 
 
 class PoolBuffers(NamedTuple):
-    """A pool's arrays as kernel arguments, in the order in which the attention kernels take them."""
+    """A pool's arrays as kernel arguments, in the order in which the attention kernels take them.
+
+    Parameters
+    ----------
+    k
+        The plane of keys.
+    k_scale
+        Its scales, None where its format has none.
+    v
+        The plane of values.
+    v_scale
+        Its scales, None where its format has none.
+    table
+        The page table.
+    """
 
     k: Buffer
     k_scale: Buffer | None
@@ -110,7 +154,15 @@ class PoolBuffers(NamedTuple):
 
 
 def to_executor(executor: Executor, pool: Pool) -> PoolBuffers:
-    """Copies the pool into buffers of the executor."""
+    """Copy a pool into buffers of an executor.
+
+    Parameters
+    ----------
+    executor
+        Where the buffers are made.
+    pool
+        The pool.
+    """
     return PoolBuffers(
         executor.array(pool.k, "k pool"),
         None if pool.k_scale is None else executor.array(pool.k_scale, "k scales"),

@@ -29,6 +29,11 @@ infinity in the inputs of a head gives NaN or infinity in its output.
 
 Tiers: `sm80` uses m16n8k16 and cp.async, two chunks in flight; `sm75` uses pairs of m16n8k8 and plain
 loads through registers, at most 64 KiB of shared memory, 64 cells a chunk for q4_0.
+
+References
+----------
+M. Milakov, N. Gimelshein, "Online Normalizer Calculation for Softmax", arXiv:1805.02867, 2018: the running maximum and
+sum.
 """
 
 from __future__ import annotations
@@ -55,12 +60,28 @@ MIN_BLOCKS = {75: 2, 80: 3}
 
 
 def cells_per_chunk(mode: str, tier: int) -> int:
-    """Cells of a chunk: 32, and 64 for q4_0 on sm75."""
+    """Cells of a chunk: 32, and 64 for q4_0 on sm75.
+
+    Parameters
+    ----------
+    mode
+        The mode of the pool.
+    tier
+        75 or 80.
+    """
     return 64 if (mode, tier) == ("q4_0", 75) else 32
 
 
 def shared_bytes(mode: str, tier: int) -> int:
-    """Dynamic shared memory of a block, the sum that `struct Layout` of the source makes."""
+    """Dynamic shared memory of a block, in bytes: the sum that `struct Layout` of the source makes.
+
+    Parameters
+    ----------
+    mode
+        The mode of the pool.
+    tier
+        75 or 80.
+    """
     k, v = mode_formats(mode)
     cells, stages = cells_per_chunk(mode, tier), 2 if tier >= 80 else 1
 
@@ -75,7 +96,22 @@ def shared_bytes(mode: str, tier: int) -> int:
 
 
 def kernel(mode: str, tier: int, group: int) -> Kernel:
-    """The kernel of a mode (`fp16`, `int8`, `k8v4`, `q4_0`), tier (75, 80) and group (4, 8, 12)."""
+    """The kernel of a mode.
+
+    Parameters
+    ----------
+    mode
+        `fp16`, `int8`, `k8v4` or `q4_0`.
+    tier
+        75 or 80.
+    group
+        Query heads that share a KV head: 4, 8 or 12.
+
+    Raises
+    ------
+    StrataError
+        For a mode, a tier or a group that no kernel is built for.
+    """
     k, v = mode_formats(mode)
     if tier not in MIN_BLOCKS or group not in GROUPS:
         raise StrataError(f"prompt_attention: tier {tier}, group {group}; expected 75 or 80, and one of {GROUPS}")
@@ -98,7 +134,24 @@ def kernel(mode: str, tier: int, group: int) -> Kernel:
 
 
 def launch(executor: Executor, path: Path, inputs: Inputs, out: Buffer) -> list[Witness]:
-    """Launch `path` on prepared inputs: one block for each query and KV head."""
+    """Launch a path on prepared inputs: one block for each query and KV head.
+
+    Parameters
+    ----------
+    executor
+        Where the inputs lie.
+    path
+        A path of this operation and of the pool's mode.
+    inputs
+        See `attention.prepare`.
+    out
+        float32 [queries, heads, 256], written in full.
+
+    Raises
+    ------
+    StrataError
+        For a path of another operation or mode.
+    """
     if path.operation != "prompt_attention" or path.mode != inputs.mode:
         raise StrataError(f"{path.name} cannot run on a {inputs.mode} pool as prompt_attention")
     program = kernel(path.mode, path.tier_number, inputs.group)
@@ -111,7 +164,28 @@ def launch(executor: Executor, path: Path, inputs: Inputs, out: Buffer) -> list[
 
 
 def run(executor: Executor, path: Path, q: np.ndarray, pool: Pool, ids: np.ndarray, steps: np.ndarray) -> Result:
-    """Prompt attention of host arrays, see `attention.prepare` for their shapes; StrataError for bad ones."""
+    """Prompt attention of host arrays.
+
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    path
+        A path of this operation and of the pool's mode.
+    q
+        float32 [queries, heads, 256].
+    pool
+        Keys and values.
+    ids
+        int32 [queries, cap], logical cells.
+    steps
+        int32 [queries, 4], of which entry 3 is the number of ids to read.
+
+    Raises
+    ------
+    StrataError
+        For arrays that do not fit, see `attention.prepare`, and for a path of another operation or mode.
+    """
     inputs = prepare(executor, q, pool, ids, steps)
     return run_once(executor, lambda i, out: launch(executor, path, i, out), inputs)
 

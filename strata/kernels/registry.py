@@ -10,6 +10,9 @@ from types import MappingProxyType
 
 from strata.executors.base import StrataError
 from strata.kernels import (
+    block_select,
+    block_select_warp,
+    block_topk,
     combine,
     decode_attention,
     expert_decode,
@@ -23,6 +26,7 @@ from strata.kernels.descriptor import Descriptor
 
 _MODULES = (
     decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router, combine,
+    block_select_warp, block_select, block_topk,
 )  # fmt: skip
 
 #: Every operation by name.

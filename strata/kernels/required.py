@@ -8,7 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Required:
-    """Cases of `recipe` whose words `keys` have the values of each of `sizes`."""
+    """Cases that a record must hold.
+
+    Parameters
+    ----------
+    recipe
+        The recipe of the cases.
+    keys
+        Words of a case's text that are looked at.
+    sizes
+        The values of `keys` of each case that must be there.
+    """
 
     recipe: str
     keys: tuple[str, ...]

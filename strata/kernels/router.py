@@ -38,8 +38,21 @@ _MOST_BLOCKS = 1 << 16
 
 
 class Routing(NamedTuple):
-    """ids: int32 [T, k], distinct in a row; weights: float32 [T, k], of a row summing to about 1; nans, infinities:
-    how many logits were that; guards_ok: no byte beside any buffer changed."""
+    """Experts of tokens.
+
+    Parameters
+    ----------
+    ids
+        int32 [T, k], distinct in a row.
+    weights
+        float32 [T, k], of a row summing to about 1.
+    nans, infinities
+        How many logits were that.
+    witnesses
+        The witness of the one launch.
+    guards_ok
+        Whether no byte beside any buffer changed.
+    """
 
     ids: np.ndarray
     weights: np.ndarray
@@ -57,8 +70,23 @@ def kernel() -> Kernel:
 def launch(
     executor: Executor, logits: Buffer, ids: Buffer, weights: Buffer, counts: Buffer, blocks: int | None = None
 ) -> Witness:
-    """Queue the router. logits: float32 [T, E]; ids, weights: int32 and float32 [T, k]; counts: int32 [2], to which
-    the numbers of NaNs and infinities are added; blocks: of the launch, by default enough for a token a warp."""
+    """Queue the router.
+
+    Parameters
+    ----------
+    executor
+        Where the buffers lie.
+    logits
+        float32 [T, E].
+    ids
+        int32 [T, k], written.
+    weights
+        float32 [T, k], written.
+    counts
+        int32 [2], to which the numbers of NaNs and infinities are added.
+    blocks
+        Blocks of the launch, None for enough that each warp has a token, up to a limit.
+    """
     tokens, experts = logits.shape
     grid = min(-(-tokens // WARPS), _MOST_BLOCKS) if blocks is None else blocks
     sizes = (np.int32(tokens), np.int32(experts), np.int32(ids.shape[1]))
@@ -66,9 +94,23 @@ def launch(
 
 
 def run(executor: Executor, logits: np.ndarray, ranks: int, blocks: int | None = None) -> Routing:
-    """Route tokens. logits: float32 [T, E], E from 1 to 1024; ranks: k, from 1 to min(E, 32); blocks: see `launch`.
+    """Route tokens.
 
-    Raises StrataError for shapes, dtypes and sizes that do not fit.
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    logits
+        float32 [T, E], E from 1 to 1024.
+    ranks
+        Experts of a token, k, from 1 to min(E, 32).
+    blocks
+        See `launch`.
+
+    Raises
+    ------
+    StrataError
+        For shapes, dtypes and sizes that do not fit.
     """
     if logits.ndim != 2 or logits.dtype != np.float32 or logits.shape[0] < 1:
         raise StrataError(f"logits are {logits.dtype} {logits.shape}, expected float32 [tokens, experts]")

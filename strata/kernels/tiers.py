@@ -45,12 +45,14 @@ class Tier:
 
     Parameters
     ----------
+    name
+        As in paths.
     number
         The macro `TIER` of its kernels, which is the lowest compute capability that has its instructions.
     serves
         The devices that the tier is for.
     recorded
-        The devices that a record of its paths may name; None where a path needs no record.
+        The devices that a record of its paths may name. Only paths that replace others need one.
     shared_bytes
         Shared memory that a block may have.
     majors
@@ -66,7 +68,7 @@ class Tier:
     name: str
     number: int
     serves: tuple[int, int]
-    recorded: tuple[int, int] | None
+    recorded: tuple[int, int]
     shared_bytes: int
     majors: tuple[int, ...]
     fp16: Matrix
@@ -109,8 +111,10 @@ _ROWS = (
         Matrix(16, ("HMMA.16816.F32", "LDGSTS"), ("HMMA.1688.", "HMMA.884")),
         Matrix(32, ("IMMA.168", "LDGSTS"), ("HMMA", "IMMA.8816")),
     ),
-    # Plain FP32 kernels that run on any card, with the 48 KiB that any gives without being asked.
-    Tier("simt", 60, (60, NEWEST), None, 48 << 10, (7, 8, 9, 10, 12), _NO_MATRIX, _NO_MATRIX),
+    # Plain FP32 kernels that run on any card, with the 48 KiB that any gives without being asked. Each operation is one
+    # IEEE rounding in a fixed order, so the bits are the same on every card and a record of any opens such a path on
+    # all: of 7.0 or newer, which have the scheduling of threads, each with its own counter, that later ones have.
+    Tier("simt", 60, (60, NEWEST), (70, NEWEST), 48 << 10, (7, 8, 9, 10, 12), _NO_MATRIX, _NO_MATRIX),
 )
 
 TIERS: Mapping[str, Tier] = MappingProxyType({row.name: row for row in _ROWS})

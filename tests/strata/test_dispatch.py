@@ -16,7 +16,7 @@ from strata.gates.gate import Decision, decide
 from strata.gates.sources import of_path
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import MODES
-from strata.switches import PROMPT_OLD, PROMPT_Q4, PROMPT_Q4_TC, SELECT_SIMT, SWITCHES, Switches, read
+from strata.switches import PROMPT_OLD, PROMPT_Q4, PROMPT_Q4_TC, SELECT_SIMT, SELECT_TC, SWITCHES, Switches, read
 from tests.strata.gates import builder
 
 #: Every compute capability from 6.0 to 12.1 that exists, and what serves it where the gate is open and nothing else
@@ -69,7 +69,12 @@ def check(served: Served, device: Device) -> None:
     if served.path is None:
         return
     assert (served.instead_of or served.path) in served.reason
-    assert served.instead_of is None or PATHS[served.instead_of].baseline == served.path
+    first = served.refused[0] if served.refused else None
+    assert (served.instead_of, served.cause) == ((first.path, first.cause) if first else (None, None))
+    for one in served.refused:
+        refused = PATHS[one.path]
+        assert served.path == refused.baseline or PATHS[served.path].operation == refused.operation
+        assert one.path != served.path
     assert served.path in served.reason
     path = PATHS[served.path]
     assert device.capability is None or device.capability >= path.min_capability
@@ -131,6 +136,76 @@ def test_any_device_gets_an_answer(
         assert served.path is None or PATHS[served.path].tier == "simt"
     if operation != "prompt_attention" and served.path is not None:
         assert served.path == f"{operation}/{mode}/simt"
+
+
+SELECT, SELECT_WARP = "block_select/fp32", "block_select_warp/fp32/simt"
+
+
+@given(
+    st.sampled_from(sorted(TIER)),
+    st.fixed_dictionaries({}, optional={name: st.sampled_from(["0", "1"]) for name in (SELECT_SIMT, SELECT_TC)}),
+    st.sets(st.sampled_from(["simt", "sm75", "sm80"])),
+)
+def test_the_highest_tier_that_is_asked_for_and_open_selects(
+    capability: int, environ: dict[str, str], opened: set[str]
+) -> None:
+    """Of tensor cores that of the device, then the plain one, then the baseline; each refusal with its own cause."""
+
+    def gate(path: Path, device: Device) -> Decision:
+        return (open_gate if path.tier in opened else locked_gate)(path, device)
+
+    device = on(capability)
+    served = serve("block_select", "fp32", device, read(environ), gate)
+    check(served, device)
+    tried = [tier for tier in (TIER[capability], "simt") if tier != "simt"] + ["simt"]
+    asked = {tier: environ.get(SELECT_SIMT if tier == "simt" else SELECT_TC) == "1" for tier in tried}
+    due = next((tier for tier in tried if asked[tier] and tier in opened), None)
+    assert served.path == (SELECT_WARP if due is None else f"{SELECT}/{due}")
+    before = tried[: len(tried) if due is None else tried.index(due)]
+    assert [one.path for one in served.refused] == [f"{SELECT}/{tier}" for tier in before]
+    for tier, one in zip(before, served.refused, strict=True):
+        assert one.cause == ("gate" if asked[tier] else "switch")
+        switch = SELECT_SIMT if tier == "simt" else SELECT_TC
+        assert (f"{switch}=1 asks" in one.why) != asked[tier]
+        assert f"instead of {one.path}: {one.why}" in served.reason
+    if due is not None:
+        assert served.reason.endswith(f"{served.path} is {gate(PATHS[served.path], device).reason}") == bool(before)
+
+
+def test_two_refusals_are_one_line() -> None:
+    served = serve("block_select", "fp32", on(90), read({SELECT_TC: "1"}), locked_gate)
+    assert served.reason == (
+        "block_select_warp/fp32/simt instead of block_select/fp32/sm80: locked: no record; open it by `the command`, "
+        "and instead of block_select/fp32/simt: it serves only where STRATA_SELECT_SIMT=1 asks; the gate says "
+        "locked: no record; open it by `the command`"
+    )
+    assert (served.instead_of, served.cause) == ("block_select/fp32/sm80", "gate")
+    served = serve("block_select", "fp32", LANES, read({SELECT_TC: "1"}), open_gate)
+    assert (served.path, "so no gated path is proved for it" in served.reason) == (SELECT_WARP, True)
+
+
+def test_any_card_s_record_opens_a_plain_path_everywhere() -> None:
+    """Its bits are the same on every card; a record of lanes opens it nowhere."""
+    value = builder.value([f"{SELECT}/simt"], builder.TURING)
+    record = builder.parsed(value)
+    value["provenance"] |= {"executor": "lanes", "capability": None}
+    lanes = builder.parsed(value)
+    path = PATHS[f"{SELECT}/simt"]
+
+    def proved(path: Path, device: Device) -> Decision:
+        return decide(path, device, of_path(path), [record])
+
+    for capability in TIER:
+        decision = decide(path, on(capability), of_path(path), [record])
+        assert decision.open
+        assert decision.doubt == ""
+        assert not decide(path, on(capability), of_path(path), [lanes]).open
+        served = serve("block_select", "fp32", on(capability), read({SELECT_SIMT: "1"}), proved)
+        assert served.path == path.name
+    old = builder.parsed(builder.value([path.name], ("NVIDIA GTX 1080", 61, "sm_61")))
+    refused = decide(path, on(90), of_path(path), [old])
+    assert not refused.open
+    assert "says compute capability 6.1, expected 7.0 or newer" in refused.reason
 
 
 @pytest.mark.parametrize(
@@ -225,8 +300,8 @@ def test_an_operation_with_one_path_needs_no_gate() -> None:
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(
-        StrataError, match=r"operation 'block_select': expected one of decode_attention, prompt_attention"
+        StrataError, match=r"operation 'block_choose': expected one of decode_attention, prompt_attention"
     ):
-        serve("block_select", "int8", LANES, Switches(), open_gate)
+        serve("block_choose", "int8", LANES, Switches(), open_gate)
     with pytest.raises(StrataError, match=r"prompt_attention: mode 'q4', expected one of fp16, int8, k8v4, q4_0"):
         serve("prompt_attention", "q4", LANES, Switches(), open_gate)

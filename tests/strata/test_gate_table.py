@@ -48,17 +48,20 @@ def test_a_summary_says_how_many_are_open_and_what_opens_the_rest(gate: Installe
     """Each operation and tier in a few lines, from the very rows of the table."""
     table = Table.of([H200, named(75), LANES], Switches(), gate)
     lines = table.text().splitlines()
-    assert len(lines) < 60 < len(table.text(each=True).splitlines())
+    assert len(lines) < 90 < len(table.text(each=True).splitlines())
     assert lines[-1] == "a reason for each path: `strata gate --each`"
     blocks = [line for line in lines if " open, served by " in line]
-    counts = [line.split()[:4] for line in blocks[:4]]
+    counts = [line.split()[:4] for line in blocks[:7]]
     assert counts == [
         ["prompt_attention/*/sm75:", "0", "of", "4"],
         ["prompt_attention/*/sm80:", "1", "of", "4"],
         ["expert_fused/*/sm75:", "0", "of", "12"],
         ["expert_fused/*/sm80:", "0", "of", "12"],
+        ["block_select/*/simt:", "0", "of", "1"],
+        ["block_select/*/sm75:", "0", "of", "1"],
+        ["block_select/*/sm80:", "0", "of", "1"],
     ]
-    assert len(blocks) == 3 * 4
+    assert len(blocks) == 3 * 7
     at = lines.index(next(line for line in lines if "prompt_attention/*/sm80: 1 of 4" in line))
     assert lines[at].endswith("served by decode_attention/*/simt, prompt_attention/*/sm80")
     assert lines[at + 2] == (
@@ -74,13 +77,33 @@ def test_a_summary_says_how_many_are_open_and_what_opens_the_rest(gate: Installe
 def test_what_else_keeps_a_path_from_serving_is_shown(gate: InstalledGate) -> None:
     """A switch on an open path; a switch that is missing on Turing; nothing where only the gate is in the way."""
     text = Table.of([H200], read({"STRATA_PROMPT_ATTN_Q4": "0"}), gate).text(each=True)
-    (but,) = (line for line in text.splitlines() if line.startswith("    but: ") and "expert_fused" not in line)
+    (but,) = (line for line in text.splitlines() if line.startswith("    but: ") and "prompt_attention" in line)
     assert but.endswith(f"instead of {SM80}: STRATA_PROMPT_ATTN_Q4=0 asks for it")
     assert "switch: STRATA_PROMPT_ATTN_Q4=0" in text
     text = Table.of([named(75)], Switches(), gate).text(each=True)
-    (but,) = (line for line in text.splitlines() if line.startswith("    but: ") and "expert_fused" not in line)
+    (but,) = (line for line in text.splitlines() if line.startswith("    but: ") and "prompt_attention" in line)
     assert "STRATA_PROMPT_ATTN_Q4_TC=1 asks" in but
     assert "but: no path of prompt_attention/fp16 can run" in Table.of([named(52)], Switches(), gate).text(each=True)
+
+
+def test_each_tier_of_an_operation_has_its_own_remark(gate: InstalledGate, tmp_path: Path) -> None:
+    """What another tier is refused for is nothing that this one is told."""
+    SIMT, TC = "block_select/fp32/simt", "block_select/fp32/sm80"
+    ((_, rows),) = Table.of([H200], read({"STRATA_SELECT_SIMT": "1"}), gate).devices
+    remarks = {row.path: row.remark for row in rows if row.path.startswith("block_select/")}
+    assert remarks[SIMT] == ""
+    assert remarks["block_select/fp32/sm75"] == ""
+    assert remarks[TC].startswith(
+        f"block_select_warp/fp32/simt instead of {TC}: it serves only where STRATA_SELECT_TC=1 "
+    )
+    builder.write(builder.value([SIMT], builder.HOPPER), tmp_path / "more")
+    opened = InstalledGate({"STRATA_STATE_DIR": str(tmp_path / "none")}, tmp_path / "more")
+    ((_, rows),) = Table.of([H200], read({"STRATA_SELECT_SIMT": "1"}), opened).devices
+    row = next(row for row in rows if row.path == SIMT)
+    assert row.decision.open
+    assert row.served.path == SIMT
+    assert row.remark == ""
+    assert "refused" not in row.told
 
 
 def test_json_says_the_same(gate: InstalledGate) -> None:

@@ -21,6 +21,7 @@ def test_the_table_is_what_is_documented() -> None:
         "STRATA_PROMPT_ATTN_Q4_TC",
         "STRATA_PROMPT_ATTN_OLD",
         "STRATA_SELECT_SIMT",
+        "STRATA_SELECT_TC",
         "STRATA_PREFILL_ELASTIC_LOAN",
         "STRATA_PREFILL_MTP_LOAN",
         "STRATA_PREFILL_HEAD_LOAN",
@@ -78,6 +79,9 @@ def test_absent_and_empty_are_off() -> None:
         ("STRATA_PROMPT_ATTN_OLD", "yes", "STRATA_PROMPT_ATTN_OLD='yes': expected 0 or 1; counts as absent"),
         ("STRATA_PROMPT_ATTN_Q4_TC", " 1", "STRATA_PROMPT_ATTN_Q4_TC=' 1': expected 0 or 1; counts as absent"),
         ("STRATA_SELECT_SIMT", "0", None),
+        ("STRATA_SELECT_SIMT", "1", None),
+        ("STRATA_SELECT_TC", "1", None),
+        ("STRATA_SELECT_TC", "2", "STRATA_SELECT_TC='2': expected 0 or 1; counts as absent"),
     ],
 )
 def test_values(name: str, value: str, problem: str | None) -> None:
@@ -102,9 +106,11 @@ def test_what_a_bad_value_counts_as_is_a_good_one() -> None:
 
 
 def test_a_switch_of_an_operation_to_come_says_so() -> None:
-    switches = read({"STRATA_SELECT_SIMT": "1"})
-    assert switches.value("STRATA_SELECT_SIMT") == "1"
-    assert switches.problems == ("STRATA_SELECT_SIMT=1 has no effect yet: block_select does not exist in this version",)
+    row = Switch("STRATA_X", "flag", ("0", "1"), "0", "1: asks for what is to come.", "weave", works=False)
+    switches = read({row.name: "1"}, {row.name: row})
+    assert dict(switches.values) == {row.name: "1"}
+    assert switches.problems == ("STRATA_X=1 has no effect yet: weave does not exist in this version",)
+    assert all(switch.works for switch in SWITCHES.values())
 
 
 @pytest.mark.parametrize(

@@ -311,7 +311,7 @@ def _heading(own: Run) -> str:
     domains = ", ".join(f"{name} {values.domain}" for name, values in kernel.inputs.items())
     said = f"{kernel.name}: {len(own.jobs)} cases on {own.executor_pool.first.name} ({said}); inputs: {domains}"
     if kernel.raw is not None:
-        return f"{said}; {raw.NOT_ATTESTED}"
+        return f"{said}; {raw.FLUSHES}; {raw.NOT_ATTESTED}"
     if own.executor_pool.lanes:
         return said
     return f"{said}; bits {'are' if own.predicts else 'are not'} compared with lanes"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from strata.executors.base import StrataError
+from validation.check import raw
 from validation.check.author import called
 from validation.check.case import OwnCase, case_of
 from validation.check.data import candidates, filled
@@ -41,6 +42,7 @@ def usual(kernel: OwnKernel) -> list[str]:
         for name in RECIPES
         if name not in kernel.without
         and not (name == "infinities" and "not_finite" in kernel.without)
+        and not (kernel.raw is not None and name in raw.LEFT_OUT)
         and (candidates(kernel, name) or not (RECIPES[name].needs_float or filled(kernel)))
     ]
 

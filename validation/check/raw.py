@@ -8,7 +8,8 @@ What is **not** proved, so that such a case is never EXACT and its report says "
 - which source and options the image was compiled from: CuPy compiles it, and nothing here reads the result;
 - that the function ran on the grid it was asked for: no witness is read from the loaded image;
 - races, ranges and reads of what nobody wrote: lanes do not run such a kernel;
-- bits: there is no prediction to compare them with.
+- bits: there is no prediction to compare them with;
+- subnormal numbers: CuPy compiles with -ftz=true, behind any option, so they are zeros to such a kernel.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ from validation.check.author import called
 from validation.check.load import Loaded
 from validation.check.refusal import refuse
 
+#: Recipes that such a kernel is not asked: CuPy compiles every one with -ftz=true, behind whatever options its author
+#: gives, so subnormal numbers are zeros to it.
+LEFT_OUT = ("subnormals",)
+FLUSHES = f"CuPy compiles with -ftz=true, so recipe {LEFT_OUT[0]} is left out"
 #: What the report says of every such run.
 NOT_ATTESTED = "launch not attested: CuPy compiled and launched it, so no case is EXACT"
 

@@ -205,7 +205,10 @@ def _subnormals(f: Filling) -> np.ndarray:
     precision, least = PRECISION[f.values.dtype.name]
     bits = 1 + f.stream.child("length").below(precision - 1, f.flat)
     whole = 1 + (f.stream.child("whole").words(f.flat) >> np.uint64(11)).astype(np.int64) % (1 << bits)
-    whole = np.minimum(whole, (1 << (precision - 1)) - 1) * _signs(f, f.flat)
+    whole = np.minimum(whole, (1 << (precision - 1)) - 1)
+    # One of each row is among the largest, or a row of few would be as small as what rounding below them allows.
+    whole[:, 0] |= 1 << (precision - 2)
+    whole *= _signs(f, f.flat)
     return _as_input(f, whole.astype(np.float64) * _powers(np.full(f.flat, least)))
 
 

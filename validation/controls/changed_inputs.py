@@ -17,9 +17,12 @@ import numpy as np
 from strata.executors.base import Executor, Kernel, StrataError
 from strata.kernels.kv_pack import Packed
 from strata.kernels.paths import PATHS, Path
+from strata.kernels.selection import Result
 from validation.controls import stub_packing
 from validation.controls.experts import said
 from validation.controls.router import combining, judged, routing
+from validation.controls.selection import chosen
+from validation.controls.selection import judged as judged_selection
 from validation.core.control import Control
 from validation.core.findings import Findings
 from validation.core.memo import Memo
@@ -29,6 +32,7 @@ from validation.operations.attention import stub_kernels
 from validation.operations.attention.kernels import Operation, Outcome
 from validation.operations.attention.operation import judged as judged_attention
 from validation.operations.attention.pools import Inputs
+from validation.operations.block_select.stub_kernels import chooser, scorer
 from validation.operations.experts import stub_kernels as expert_stubs
 from validation.operations.experts.arithmetic import DECODE, FUSED, MMQ
 from validation.operations.experts.case import ExpertCase
@@ -190,6 +194,30 @@ def _combine(operation: str, path: Path, meddler: Meddler) -> Findings:
     return judged(own, "combine_decades")
 
 
+def _select(operation: str, path: Path, meddler: Meddler) -> Findings:
+    plain = scorer()
+
+    def run(executor: Executor, path: Path, q: np.ndarray, *rest: Any, **named: Any) -> Result:
+        meddler.before(executor, q)
+        made = plain.run(executor, path, q, *rest, **named)
+        meddler.after(executor, q)
+        return made
+
+    return judged_selection(replace(plain, run=run), "select_bell", path=path.name)
+
+
+def _choose(operation: str, path: Path, meddler: Meddler) -> Findings:
+    plain = chooser()
+
+    def select(executor: Executor, scores: np.ndarray, *rest: Any, **named: Any) -> Result:
+        meddler.before(executor, scores)
+        made = plain(executor, scores, *rest, **named)
+        meddler.after(executor, scores)
+        return made
+
+    return chosen(select, "topk_digits")
+
+
 #: Of each operation a path, what runs its case, the input that is changed, and the check that refuses a fault which
 #: leaves no trace in its inputs.
 OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], str, str]] = {
@@ -201,6 +229,9 @@ OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], st
     "expert_decode": ("expert_decode/iq3_xxs/iq4_nl/simt", _expert, "x", "bits"),
     "router": ("router/fp32/simt", _router, "logits", "bits"),
     "combine": ("combine/fp32/simt", _combine, "rows", "bits"),
+    "block_select": ("block_select/fp32/simt", _select, "q", "scores"),
+    "block_select_warp": ("block_select_warp/fp32/simt", _select, "q", "scores"),
+    "block_topk": ("block_topk/fp32/simt", _choose, "scores", "bits"),
 }
 
 

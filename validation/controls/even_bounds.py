@@ -14,8 +14,10 @@ from functools import cache, partial
 
 import numpy as np
 
+from strata.executors.lanes import RULES
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import HEAD_DIM
+from validation.controls.local_bounds import scorers
 from validation.core.arrays import frozen
 from validation.core.control import Control
 from validation.core.memo import Memo
@@ -26,6 +28,9 @@ from validation.operations.attention import pools
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
+from validation.operations.block_select import bound as selection_bounds
+from validation.operations.block_select.case import SelectCase
+from validation.operations.block_select.inputs import build as build_selection
 from validation.operations.combine import bound as combine_bounds
 from validation.operations.combine.inputs import sums
 from validation.operations.experts import bound as expert_bounds
@@ -51,6 +56,7 @@ _LARGER = 2.0**3
 _CASE = Case("signed_decades", 5, 41, 2, 4, n_head_kv=2, group=4)
 _ROUTED = ExpertCase("experts_decades", 5, 3, 2, 1, 256, 256)
 _LANES = StubExecutor()
+_RULE = RULES["sm_90"]
 
 
 def _alike(*bounds: np.ndarray) -> str:
@@ -247,6 +253,22 @@ def _decode_products() -> str:
     return _alike(decode_bounds.product(w, decode_reference.quantise(_copies(data.x, 0))).bound)
 
 
+def _selection(path: Path) -> tuple[np.ndarray, ...]:
+    """Queries and keys that are copies of one another, and both a power of two as large."""
+    data = build_selection(SelectCase("select_bell", 5, 21, 3))
+    q, keys = _copies(data.q, 0), _copies(data.keys, 0)
+    larger = q * np.float32(_LARGER)
+    return tuple(selection_bounds.limits(path, one, keys, _RULE).both for one in (q, larger))
+
+
+def _scores(path: Path) -> str:
+    return _alike(*_selection(path))
+
+
+def _scores_grow(path: Path) -> str:
+    return _grown(*_selection(path))
+
+
 def even() -> Iterator[Control]:
     """Bounds of every operation, over all their elements at once."""
     for name, path in PATHS.items():
@@ -254,6 +276,9 @@ def even() -> Iterator[Control]:
             yield Control(f"even/{name}", partial(_attention, path), EVEN)
             if path.mode == "fp16" and path.baseline:
                 yield Control(f"even/{name}: larger V", partial(_attention_grows, path), GROWS)
+    for name in scorers():
+        yield Control(f"even/{name}", partial(_scores, PATHS[name]), EVEN)
+        yield Control(f"even/{name}: larger queries", partial(_scores_grow, PATHS[name]), GROWS)
     rows: tuple[tuple[str, Callable[[], str], str], ...] = (
         ("rotation", _rotation, EVEN),
         ("rotation: larger rows", _rotation_grows, GROWS),

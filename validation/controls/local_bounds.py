@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from strata.executors.lanes import RULES
 from strata.kernels.paths import PATHS, Path
+from strata.kernels.registry import taking
 from validation.core.arrays import frozen
 from validation.core.control import Control
 from validation.core.stub_executor import StubExecutor
@@ -22,6 +24,9 @@ from validation.operations.attention import bound as path_bound
 from validation.operations.attention import pools
 from validation.operations.attention.pools import Inputs
 from validation.operations.attention.reference import attend
+from validation.operations.block_select import bound as selection_bounds
+from validation.operations.block_select.case import SelectCase
+from validation.operations.block_select.inputs import build as build_selection
 from validation.operations.combine import bound as combine_bounds
 from validation.operations.combine.inputs import sums
 from validation.operations.experts import bound as expert_bounds
@@ -38,6 +43,12 @@ LOCAL = "of its own, neighbours in"
 _LARGER = np.float32(2**12)
 _CASE = Case("signed_decades", 5, 41, 3, 4, n_head_kv=2, group=4)
 _LANES = StubExecutor()
+_RULE = RULES["sm_90"]
+
+
+def scorers() -> list[str]:
+    """The paths that score blocks."""
+    return [name for name, path in PATHS.items() if path.operation in taking("block_select")]
 
 
 @cache
@@ -149,6 +160,16 @@ def _expert(axis: int) -> str:
     return _raised(bounds[0], bounds[1], np.s_[:, 1:], np.s_[:, :1])
 
 
+def _selection(path: Path, axis: int) -> str:
+    """Of scores: another query's heads, or another block's key, are larger."""
+    data = build_selection(SelectCase("select_bell", 5, 21, 3))
+    q, keys = data.q.copy(), data.keys.copy()
+    (q if axis == 0 else keys)[0] *= _LARGER
+    bounds = [selection_bounds.limits(path, *one, _RULE).both for one in ((data.q, data.keys), (q, keys))]
+    kept, raised = (np.s_[1:,], np.s_[:1,]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :1])
+    return _raised(bounds[0], bounds[1], kept, raised)
+
+
 def local() -> Iterator[Control]:
     """Bounds of every operation, along every axis along which elements know nothing of one another."""
     for name in ("prompt_attention/fp16/sm80", "prompt_attention/fp16/sm75", "decode_attention/fp16/simt"):
@@ -161,6 +182,9 @@ def local() -> Iterator[Control]:
         )
         for what, ask in rows:
             yield Control(f"bound/{name}: {what}", partial(ask, path), LOCAL)
+    for name in scorers():
+        for what, axis in (("other queries", 0), ("other blocks", 1)):
+            yield Control(f"bound/{name}: {what}", partial(_selection, PATHS[name], axis), LOCAL)
     others: tuple[tuple[str, Callable[[], str]], ...] = (
         ("rotation: other rows", _rotation),
         ("router: other tokens", _router),

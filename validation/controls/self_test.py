@@ -24,6 +24,7 @@ from validation.controls import (
     memory_loans,
     router,
     runs,
+    selection,
     values,
     watched_buffers,
 )
@@ -53,6 +54,8 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "wrong expert kernels": experts.negative,
     "healthy routers and sums": router.positive,
     "wrong routers and sums": router.negative,
+    "healthy selections": selection.positive,
+    "wrong selections": selection.negative,
     "loans of memory": memory_loans.loans,
     "inputs that are watched": watched_buffers.watching,
     "kernels that keep their inputs": changed_inputs.unchanging,

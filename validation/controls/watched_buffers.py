@@ -28,6 +28,7 @@ from validation.core.watched import Watched
 from validation.operations import registry
 from validation.operations.attention import pools
 from validation.operations.attention.kernels import ATTENTION
+from validation.operations.block_select.case import SelectCase
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.kernels import OPERATIONS
@@ -95,6 +96,16 @@ def _rows(executor: Executor, path: Path) -> None:
     operation.run(executor, path, operation.inputs(trial))
 
 
+def _selection(executor: Executor, path: Path) -> None:
+    """Block selection, scored or from given scores."""
+    operation = registry.of(path)
+    assert isinstance(operation, RowOperation)
+    recipe = {"block_select": "select_bell", "block_topk": "topk_bell"}[operation.data]
+    trial = Trial(operation, SelectCase(recipe, 5, 21, 2, top=8), path, executor, Settings(), Memo())
+    operation.run(executor, path, operation.inputs(trial))
+    _timed(operation.prepare(), executor, path, operation.inputs(trial))
+
+
 _CASE = Case("signed_decades", 5, 41, 1, 4, n_head_kv=2, group=4)
 #: What runs the host code of each operation.
 HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
@@ -106,10 +117,13 @@ HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
     "expert_decode": _experts,
     "router": _rows,
     "combine": _rows,
+    "block_select": _selection,
+    "block_select_warp": _selection,
+    "block_topk": _selection,
 }
 _OLDER = ("codes of h", "codes of x", "gate and up", "h", "h lost", "output lost", "rows", "x lost")
 _PACKED = ("k pool", "lost", "out", "v pool")
-#: Buffers of its launches that kernels may write to, of an operation or of one of its modes.
+#: Buffers of its launches that kernels may write to, of an operation, of one of its modes, or of a path.
 WRITTEN: Mapping[str, tuple[str, ...]] = {
     "prompt_attention": ("out",),
     "decode_attention": ("maxima", "out", "sums", "weights"),
@@ -125,9 +139,18 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     "expert_decode": (*_OLDER, "scales of h", "scales of x"),
     "router": ("counts", "ids", "weights"),
     "combine": ("lost", "out"),
+    "block_select/fp32/simt": ("ids", "scores"),
+    "block_select": ("exponents of keys", "exponents of q", "ids", "scores", "split keys", "split q"),
+    "block_select_warp": ("ids", "scores"),
+    "block_topk": ("ids",),
 }
 #: Modes of experts with every kind of codebook: host code knows no other difference between them.
 _EXPERT_MODES = ("iq3_xxs/iq4_nl", "iq2_s/q2_0")
+
+
+def _names(path: Path) -> tuple[str, str, str]:
+    """What `WRITTEN` may call a path, the narrowest first."""
+    return path.name, f"{path.operation}/{path.mode}", path.operation
 
 
 def _unmissed(path: Path) -> str:
@@ -149,5 +172,5 @@ def watching() -> Iterator[Control]:
     """The host code of every operation, in every mode that it tells from others: all its inputs are watched."""
     for path in PATHS.values():
         if path.operation not in taking("experts") or path.mode in _EXPERT_MODES:
-            due = WRITTEN.get(path.operation) or WRITTEN[f"{path.operation}/{path.mode}"]
+            due = next(WRITTEN[name] for name in _names(path) if name in WRITTEN)
             yield Control(f"watched/{path.name}", partial(_unmissed, path), ", ".join(sorted(due)))

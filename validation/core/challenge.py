@@ -1,7 +1,7 @@
 """Which rows of which cases a record must show: decided by a hash of all outputs, so nobody can choose them.
 
-A row is what its operation says: float32, little endian. Its leaf also holds the case and its place, so a row cannot
-stand for another. `seed` is the root over all cases; changing any output changes every choice.
+A row is what its operation says: words of 32 bits, little endian. Its leaf also holds the case and its place, so a row
+cannot stand for another. `seed` is the root over all cases; changing any output changes every choice.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from validation.core.row_words import words
+
 #: Rows shown of each case. A run that is wrong in a share s of its rows is found with 1 - (1 - s)**rows.
 ROWS = 2
 #: Rows shown of a case of at least this many rows: one whose size was published.
@@ -18,9 +20,9 @@ LARGE, LARGE_ROWS = 4096, 8
 
 
 def row_bytes(path: str, case: str, row: int, values: np.ndarray) -> bytes:
-    """What a leaf is made of. values: float32, the row."""
+    """What a leaf is made of. values: float32 or int32, the row."""
     head = f"{path}\n{case}\n{row}\n".encode()
-    return head + np.ascontiguousarray(values, dtype="<f4").tobytes()
+    return head + words(values).tobytes()
 
 
 def chosen(seed: str, index: int, rows: int) -> list[int]:

@@ -32,6 +32,7 @@ EDITIONS = (
         "Sizes on both sides of the kernels' constants, addresses and counts beyond 16 and 32 bits, and recipes that "
         "sweep each scale over its whole range.",
     ),
+    Edition(3, "Attention over the cells that block selection chose in the same run."),
 )
 NEWEST = EDITIONS[-1].number
 

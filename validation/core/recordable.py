@@ -1,7 +1,7 @@
 """What an operation gives to be recordable.
 
-Its output is a list of rows of so many float32 each. A case, a path and inputs are of the operation's own types,
-`Any` here; everything below is a pure function of them.
+Its output is a list of rows of so many words each, of FP32 numbers or of integers. A case, a path and inputs are of the
+operation's own types, `Any` here; everything below is a pure function of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Row:
-    """A row that is shown. got: float32 [width]; None where it is shown by its proof alone."""
+    """A row that is shown. got: [width] of the operation's `dtype`; None where it is shown by its proof alone."""
 
     row: int
     got: np.ndarray | None
@@ -56,13 +56,13 @@ class Launch:
 @dataclass(frozen=True)
 class Checks:
     """What a case is asked. needed: names of checks; together: groups that are there whole or not at all; bounded:
-    those that pass as WITHIN_BOUND and have a slack, others pass as EXACT; bits: the check whose success on `whole`
-    elements, all that there are, makes a case EXACT."""
+    those that pass as WITHIN_BOUND and have a slack, others pass as EXACT; bits: the checks of which one's success on
+    `whole` elements, all that there are, makes a case EXACT."""
 
     needed: frozenset[str]
     together: tuple[tuple[str, ...], ...]
     bounded: frozenset[str]
-    bits: str
+    bits: tuple[str, ...]
     whole: int
 
 
@@ -127,6 +127,11 @@ class Recordable(Protocol):
     #: Whether bits depend on the tensor core's rule, so that lanes predict them, by a compiler, where a rule is known;
     #: else they are the same on every card and predicted by a model, always.
     on_lanes: bool
+    #: The type of a row's words, one of `row_words.WORDS`: an integer is compared for equality and with the definition,
+    #: never by a bound.
+    dtype: np.dtype
+    #: What a message calls the place of a word in its row.
+    axis: str
 
     def parse(self, text: str) -> Any:
         """The case of its text."""
@@ -137,7 +142,7 @@ class Recordable(Protocol):
         ...
 
     def width(self, case: Any) -> int:
-        """float32 of a row."""
+        """Words of a row."""
         ...
 
     def rows_said(self, case: Any) -> str:
@@ -149,7 +154,7 @@ class Recordable(Protocol):
         ...
 
     def matrix(self, out: np.ndarray) -> np.ndarray:
-        """float32 little endian [rows, width]: an output as a record holds it."""
+        """[rows, width] of `dtype`, little endian: an output as a record holds it."""
         ...
 
     def asked(self, case: Any, seed: str, index: int) -> list[Asked]:
@@ -197,5 +202,5 @@ class Recordable(Protocol):
         ...
 
     def predict(self, reading: str, predictor: Predictor | None, shown: Shown, rows: np.ndarray) -> np.ndarray:
-        """float32 [len(rows), width]: the bits of these rows by a reading. rows: ascending numbers."""
+        """[len(rows), width] of `dtype`: these rows by a reading. rows: ascending numbers."""
         ...

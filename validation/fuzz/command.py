@@ -1,7 +1,7 @@
-"""Fuzzing by bits: random configurations of attention, experts, router and combining, and every bit compared.
+"""Fuzzing by bits: random configurations of every operation that has some, and every bit compared.
 
 Attention: on a card with lanes under the card's tensor-core rule, without one two builds of lanes with each other.
-Experts, router and combining: every run with the exact model in NumPy. Kinds take turns, and in each kind its modes;
+All others: every run with the exact model in NumPy. Kinds take turns, and in each kind its modes;
 `--paths` chooses among them.
 """
 

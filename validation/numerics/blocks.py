@@ -6,6 +6,10 @@ block is bit i % 8 of byte i / 8.
 
 Fields: `d` (binary16 bits), `level` (what a scale is made of), `index` (into the grid), `sign` (of eight values, bit m
 of value m; seven bits where the eighth is their parity), `code` (an unsigned number a value), `dmin` and `offset`.
+
+References
+----------
+The fields are those of ggml's block structures, `ggml-common.h` of https://github.com/ggml-org/ggml.
 """
 
 from __future__ import annotations
@@ -93,7 +97,19 @@ def _layout(name: str) -> dict[str, Places]:
 
 
 def pack(name: str, fields: Fields) -> np.ndarray:
-    """uint8 [n, nbytes]: blocks with the given fields, each an integer array [n, count]."""
+    """Blocks with given fields.
+
+    Parameters
+    ----------
+    name
+        The name of the format.
+    fields
+        An integer array [n, count] for every field.
+
+    Returns
+    -------
+    uint8 array [n, nbytes]
+    """
     places = layout(name)
     assert fields.keys() == places.keys(), (name, sorted(fields))
     n = len(next(iter(fields.values())))
@@ -104,13 +120,37 @@ def pack(name: str, fields: Fields) -> np.ndarray:
 
 
 def unpack(name: str, blocks: np.ndarray) -> dict[str, np.ndarray]:
-    """The fields of blocks, uint8 [n, nbytes], as int64 arrays [n, count]."""
+    """The fields of blocks.
+
+    Parameters
+    ----------
+    name
+        The name of the format.
+    blocks
+        uint8 [n, nbytes].
+
+    Returns
+    -------
+    dict of str to int64 array [n, count]
+    """
     bits = np.unpackbits(blocks, axis=1, bitorder="little").astype(np.int64)
     return {field: (bits[:, at] << np.arange(at.shape[1])).sum(axis=-1) for field, at in layout(name).items()}
 
 
 def signed_codes(name: str, fields: Fields) -> np.ndarray:
-    """int64 [n, values]: the integers that scales multiply."""
+    """The integers that scales multiply.
+
+    Parameters
+    ----------
+    name
+        The name of the format.
+    fields
+        The fields, as `unpack` gives them.
+
+    Returns
+    -------
+    int64 array [n, values]
+    """
     if name in BIASES:
         code = fields["code"]
         return np.where(code >= 128, code - 256, code) if name == "q8_0" else code - BIASES[name]
@@ -126,7 +166,19 @@ def signed_codes(name: str, fields: Fields) -> np.ndarray:
 
 
 def scales(name: str, fields: Fields) -> np.ndarray:
-    """float64 [n, scales of a block], exact: one for every 32 values, or for 16."""
+    """The scales of blocks, exact: one for every 32 values, or for 16.
+
+    Parameters
+    ----------
+    name
+        The name of the format.
+    fields
+        The fields, as `unpack` gives them.
+
+    Returns
+    -------
+    float64 array [n, scales of a block]
+    """
     with np.errstate(invalid="ignore"):
         d = fields["d"].astype(np.uint16).view(np.float16).astype(np.float64)
         if name in DIVISORS:
@@ -139,7 +191,19 @@ def scales(name: str, fields: Fields) -> np.ndarray:
 
 
 def offsets(name: str, fields: Fields) -> np.ndarray:
-    """float64 [n, 8], exact: what Q5_K takes off each part."""
+    """What Q5_K takes off each part, exact.
+
+    Parameters
+    ----------
+    name
+        The name of the format, `q5_k`.
+    fields
+        The fields, as `unpack` gives them.
+
+    Returns
+    -------
+    float64 array [n, 8]
+    """
     assert name == "q5_k", name
     with np.errstate(invalid="ignore"):
         dmin = fields["dmin"].astype(np.uint16).view(np.float16).astype(np.float64)
@@ -147,7 +211,19 @@ def offsets(name: str, fields: Fields) -> np.ndarray:
 
 
 def values(name: str, fields: Fields) -> np.ndarray:
-    """float64 [n, values]: exact, but for the difference of Q5_K, which is rounded to float32 once."""
+    """What blocks stand for, exact but for the difference of Q5_K, which is rounded to float32 once.
+
+    Parameters
+    ----------
+    name
+        The name of the format.
+    fields
+        The fields, as `unpack` gives them.
+
+    Returns
+    -------
+    float64 array [n, values]
+    """
     q, s = signed_codes(name, fields), scales(name, fields)
     each = q.shape[1] // s.shape[1]
     with np.errstate(invalid="ignore"):

@@ -19,7 +19,22 @@ _NAN = np.uint32(0x7FFFFFFF)
 
 
 def fma32(a: Array, b: Array, c: Array) -> Array:
-    """float32 a * b + c rounded once to nearest even, for finite operands whose result does not overflow."""
+    """a * b + c rounded once to nearest even, for finite operands whose result does not overflow.
+
+    Parameters
+    ----------
+    a, b, c
+        float32, of shapes that broadcast.
+
+    Returns
+    -------
+    float32 array
+
+    References
+    ----------
+    S. Boldo, G. Melquiond, "Emulation of a FMA and Correctly Rounded Sums: Proved Algorithms Using Rounding to Odd",
+    IEEE Transactions on Computers 57 (4), 2008.
+    """
     product, addend = np.broadcast_arrays(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64))
     total = product + addend
     back = total - product
@@ -32,7 +47,20 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
 
 
 def exp2(x: Array) -> Array:
-    """2^x for float32 x: below -126 +0, from 128 infinity, NaN 7fffffff. Largest error 0.83 ulp."""
+    """2^x: below -126 +0, from 128 infinity, NaN 7fffffff.
+
+    The largest error is 0.83 ulp.
+
+    Parameters
+    ----------
+    x
+        float32, of any shape.
+
+    Returns
+    -------
+    float32 array
+        Of the shape of x.
+    """
     coefficients = np.array(POLYNOMIAL, np.uint32).view(np.float32)
     with np.errstate(invalid="ignore"):
         inside = np.where((x >= np.float32(-126)) & (x < np.float32(128)), x, np.float32(0))

@@ -30,12 +30,22 @@ _FLOAT64 = 53
 
 
 def canonical(x: Array) -> Array:
-    """float32 with every NaN given the bits that arithmetic gives it on a card."""
+    """A copy whose every NaN has the bits that arithmetic gives it on a card, 7fffffff. It is float32 as `x` is."""
     return np.where(np.isnan(x), NAN.view(np.float32), x)
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:
-    """float32 a * b + c rounded once to nearest even, with infinities and NaN (7fffffff)."""
+    """a * b + c rounded once to nearest even, with infinities and NaN (7fffffff).
+
+    Parameters
+    ----------
+    a, b, c
+        float32, of shapes that broadcast.
+
+    Returns
+    -------
+    float32 array
+    """
     out = np.empty(np.broadcast_shapes(a.shape, b.shape, c.shape), np.float32)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         Fma(out.shape)(a, b, c, out)
@@ -43,12 +53,19 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 
 
 class Fma:
-    """fma of float32 arrays that broadcast to one shape, or to fewer of its first rows, in memory of its own. Which NaN
-    a NaN is, is not defined.
+    """fma of float32 arrays that broadcast to one shape, or to fewer of its first rows, in memory of its own.
 
-    gridded: whether every product and every addend is known to be a multiple of 2**-149, so that a sum below the normal
-    range is exact and not looked for; exact: whether every sum is known to be exact in float64 besides, so that nothing
-    is. Underflow, overflow and NaN make NumPy warn, unless the caller ignores that.
+    Which NaN a NaN is, is not defined. Underflow, overflow and NaN make NumPy warn, unless the caller ignores that.
+
+    Parameters
+    ----------
+    shape
+        The shape of the results.
+    gridded
+        Whether every product and every addend is known to be a multiple of 2**-149, so that a sum below the normal
+        range is exact and not looked for.
+    exact
+        Whether every sum is known to be exact in float64 besides, so that nothing is looked for.
     """
 
     def __init__(self, shape: tuple[int, ...], gridded: bool = False, exact: bool = False) -> None:
@@ -78,15 +95,22 @@ class Fma:
 
 
 class Units(NamedTuple):
-    """Of float32: the largest `last` for which all are multiples of 2**last, and the smallest `size` for which all are
-    below 2**size."""
+    """The range of some float32.
+
+    Parameters
+    ----------
+    last
+        The largest number for which all are multiples of 2**last.
+    size
+        The smallest number for which all are below 2**size.
+    """
 
     last: int
     size: int
 
 
 def units(x: Array) -> Units:
-    """Of the finite ones of `x`; of zeros alone, those of the smallest float32."""
+    """The range of the finite ones of `x`, float32; of zeros alone, that of the smallest float32."""
     bits = np.ascontiguousarray(x).view(np.uint32) & np.uint32(0x7FFFFFFF)
     live = bits[(bits != 0) & (bits < np.uint32(0x7F800000))]
     if not live.size:
@@ -98,13 +122,26 @@ def units(x: Array) -> Units:
 
 
 def gridded(x: Units, y: Units) -> bool:
-    """Whether products of finite multiples of both by integers are multiples of 2**-149."""
+    """Whether products of finite multiples of two numbers by integers are multiples of 2**-149.
+
+    Parameters
+    ----------
+    x, y
+        The range of each.
+    """
     return x.last + y.last >= _SMALLEST
 
 
 def exact(x: Units, most: int) -> bool:
-    """Whether sums of finite numbers times integers are exact in float64, where the integers of a sum add up to `most`
-    in size."""
+    """Whether sums of finite numbers times integers are exact in float64.
+
+    Parameters
+    ----------
+    x
+        The range of the numbers.
+    most
+        What the integers of a sum add up to in size.
+    """
     return x.size + most.bit_length() - x.last <= _FLOAT64
 
 

@@ -13,7 +13,17 @@ from validation.core.verdict import Check, Verdict
 
 @dataclass(frozen=True)
 class Enclosure:
-    """low <= the true output <= high. row: index among the reference's queries; query, head, dim: which output."""
+    """One output whose true value is enclosed: low <= the true output <= high.
+
+    Parameters
+    ----------
+    row
+        Its query's index among those of the reference.
+    query, head, dim
+        Which output it is.
+    low, high
+        Exact numbers.
+    """
 
     row: int
     query: int
@@ -39,14 +49,27 @@ class Enclosure:
 
     @property
     def width(self) -> Fraction:
+        """high - low."""
         return self.high - self.low
 
 
 def certificate(out: np.ndarray, own: np.ndarray, enclosures: Sequence[Enclosure]) -> Check:
     """Whether the reference is right: every sampled output within the reference's own bound of the truth.
 
-    out: float64 [queries of the reference, heads, 256]; own: float64 of that shape. VOID when one is not, for then
-    the case cannot judge; INCONCLUSIVE when an enclosure is too wide to say.
+    Parameters
+    ----------
+    out
+        float64 [queries of the reference, heads, 256], the reference.
+    own
+        float64 of that shape, its bound.
+    enclosures
+        The true values of the sampled outputs, enclosed.
+
+    Returns
+    -------
+    Check
+        WITHIN_BOUND; VOID when one output is not, for then the case cannot judge; INCONCLUSIVE when an enclosure is too
+        wide to say.
     """
     check = certified("certificate", out, own, enclosures)
     if check.verdict is Verdict.EXCEEDS:
@@ -55,11 +78,24 @@ def certificate(out: np.ndarray, own: np.ndarray, enclosures: Sequence[Enclosure
 
 
 def certified(name: str, got: np.ndarray, bound: np.ndarray, enclosures: Sequence[Enclosure]) -> Check:
-    """WITHIN_BOUND when every enclosed output is within its bound of even the far end of its enclosure.
+    """Whether every enclosed output is within its bound of even the far end of its enclosure.
 
-    got: float32 or float64 [queries of the reference, heads, 256]; bound: float64 of that shape, the largest error
-    against the truth. EXCEEDS when one is outside for the near end already (or is not finite), INCONCLUSIVE when
-    its enclosure straddles the limit, VOID without an enclosure or with a bound that is none.
+    Parameters
+    ----------
+    name
+        The name of the check.
+    got
+        float32 or float64 [queries of the reference, heads, 256].
+    bound
+        float64 of that shape, the largest error against the truth.
+    enclosures
+        The true values of the sampled outputs, enclosed.
+
+    Returns
+    -------
+    Check
+        WITHIN_BOUND; EXCEEDS when one output is outside for the near end already (or is not finite); INCONCLUSIVE when
+        its enclosure straddles the limit; VOID without an enclosure or with a bound that is none.
     """
     if not enclosures:
         return Check(name, Verdict.VOID, "no output is enclosed")

@@ -16,8 +16,14 @@ from validation.core.verdict import Verdict
 
 @dataclass(frozen=True)
 class Followed:
-    """cases: of every tensor-core case predicted under several readings that matched one, its name and the readings
-    whose bits it gave."""
+    """Which readings of its tensor core a card followed.
+
+    Parameters
+    ----------
+    cases
+        Of every tensor-core case that was predicted under several readings and matched one: its name, and the readings
+        whose bits it gave.
+    """
 
     cases: tuple[tuple[str, tuple[str, ...]], ...]
 

@@ -1,4 +1,9 @@
-"""What one rounding to float32 may change, and what the evaluation of a bound in FP64 may."""
+"""What one rounding to float32 may change, and what the evaluation of a bound in FP64 may.
+
+References
+----------
+N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM, 2002, section 2.1.
+"""
 
 from __future__ import annotations
 

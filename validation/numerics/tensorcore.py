@@ -17,6 +17,12 @@ that a card's results can be scanned for the hypothesis that fits.
 Integers only, so no floating-point unit, flag or thread count can change a result. Where the
 hypothesis is the common one and all operands are finite, a faster path does the same integers in
 exact floats; `integers=True` forces the other.
+
+References
+----------
+docs/arithmetic.md has the measurements.
+M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, "Numerical Behavior of NVIDIA Tensor Cores", PeerJ Computer Science
+7:e330, 2021.
 """
 
 from __future__ import annotations
@@ -59,12 +65,33 @@ _WORDS = {
 class Params:
     """One hypothesis about the hardware; the defaults are the rules that every measured card follows.
 
-    block: products in one step, at most (4, 8, 16); frac: F, fraction bits kept below exponent E.
-    align: cut of aligned addends, `trunc` | `floor` | `rne`; final: the last rounding, `rz` | `rne` | `floor`;
-    c_join: `fused` with the products | `after` their sum; prod_exp: `raw` e_a + e_b | `norm` of the
-    normalised product; sub_in: subnormal inputs `raw` | `norm`alised | `flush`ed; zero_exp: zero products
-    `skip` | `count` for E; order: of the steps over k, `seq` | `rev` | `strided`; neg_zero: a zero sum is
-    `plus` zero always | by `ieee` -0 when all addends are.
+    Parameters
+    ----------
+    block
+        Products in one step, at most: 4, 8 or 16.
+    frac
+        F, the fraction bits that are kept below exponent E.
+    align
+        The cut of aligned addends: `trunc`, `floor` or `rne`.
+    final
+        The last rounding: `rz`, `rne` or `floor`.
+    c_join
+        Whether c is `fused` with the products or added `after` their sum.
+    prod_exp
+        The exponent of a product: `raw`, e_a + e_b, or `norm`, that of the normalised product.
+    sub_in
+        Subnormal inputs: `raw`, `norm` (normalised) or `flush` (made zero).
+    zero_exp
+        Whether zero products `skip` E or `count` for it.
+    order
+        The order of the steps over k: `seq`, `rev` or `strided`.
+    neg_zero
+        A zero sum is `plus` zero always, or by `ieee` -0 when all addends are.
+
+    Raises
+    ------
+    ValueError
+        For a word that is none of these.
     """
 
     block: int = 8
@@ -107,11 +134,30 @@ def float_bits(x: Array) -> Array:
 
 
 def mma(a: Array, b: Array, c: Array, params: Params, *, integers: bool = False) -> Array:
-    """a b + c as the tensor core of `params` does it: uint32 bits [..., m, n].
+    """a b + c as a tensor core does it.
 
-    a [..., m, k], b [..., k, n]: float16 or uint16 bits; c [..., m, n]: float32 or uint32 bits. Leading
-    axes of a and b broadcast to those of c. Raises ValueError when the shapes do not fit or k is no
-    multiple of the block.
+    Parameters
+    ----------
+    a
+        float16 or uint16 bits [..., m, k].
+    b
+        float16 or uint16 bits [..., k, n]; leading axes of a and b broadcast to those of c.
+    c
+        float32 or uint32 bits [..., m, n].
+    params
+        The hypothesis.
+    integers
+        Whether the path of integers is taken even where exact floats do the same faster.
+
+    Returns
+    -------
+    uint32 array [..., m, n]
+        The bits of float32.
+
+    Raises
+    ------
+    ValueError
+        When the shapes do not fit or k is no multiple of the block.
     """
     a, b, c = half_bits(a), half_bits(b), float_bits(c)
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
@@ -132,15 +178,48 @@ def mma(a: Array, b: Array, c: Array, params: Params, *, integers: bool = False)
 
 
 def dot(a: Array, b: Array, c: Array, params: Params) -> Array:
-    """Dot products a, b [n, k] with c [n]: uint32 bits [n]; dtypes and errors as of `mma`."""
+    """Dot products with an accumulator, as a tensor core does them.
+
+    Parameters
+    ----------
+    a, b
+        [n, k], of the dtypes of `mma`.
+    c
+        [n], of the dtypes of `mma`.
+    params
+        The hypothesis.
+
+    Returns
+    -------
+    uint32 array [n]
+        The bits of float32.
+
+    Raises
+    ------
+    ValueError
+        As `mma`.
+    """
     return mma(a[:, None, :], b[:, :, None], c[:, None, None], params)[:, 0, 0]
 
 
 def mma_int8(a: Array, b: Array, c: Array, *, satfinite: bool = False) -> Array:
-    """a b + c of int8 or uint8 operands and an int32 accumulator: int32 [..., m, n].
+    """a b + c of integers, exact on every architecture: it wraps modulo 2^32, or is clamped once at the end (measured
+    on an H200).
 
-    Exact on every architecture: wraps modulo 2^32, or is clamped once at the end with `satfinite`
-    (measured on an H200).
+    Parameters
+    ----------
+    a
+        int8 or uint8 [..., m, k].
+    b
+        int8 or uint8 [..., k, n].
+    c
+        int32 [..., m, n].
+    satfinite
+        Whether it is clamped.
+
+    Returns
+    -------
+    int32 array [..., m, n]
     """
     total = c.astype(np.int64) + np.matmul(a.astype(np.int64), b.astype(np.int64))
     if satfinite:

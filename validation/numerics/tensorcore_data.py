@@ -19,8 +19,17 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Tiles:
-    """Operands of `count` instructions m16n8k as bits: a uint16 [count, 16, k], b uint16 [count, k, 8],
-    c uint32 [count, 16, 8]."""
+    """Operands of instructions m16n8k, as bits.
+
+    Parameters
+    ----------
+    a
+        uint16 [count, 16, k].
+    b
+        uint16 [count, k, 8].
+    c
+        uint32 [count, 16, 8].
+    """
 
     a: Array
     b: Array
@@ -188,5 +197,17 @@ FINITE = tuple(name for name in FAMILIES if name != "special")
 
 
 def tiles(family: str, count: int, k: int, seed: int) -> Tiles:
-    """Operands of `count` instructions m16n8k of one family of `FAMILIES`."""
+    """Operands of instructions m16n8k of one family.
+
+    Parameters
+    ----------
+    family
+        A key of `FAMILIES`.
+    count
+        How many instructions.
+    k
+        Products of an instruction.
+    seed
+        The seed of the random stream.
+    """
     return FAMILIES[family](_Draw(Stream.of(seed, "tensorcore", family, k), count, k))

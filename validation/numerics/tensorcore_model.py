@@ -32,9 +32,19 @@ def exponent_of(value: Fraction) -> int:
 
 
 def cut(value: Fraction, mode: str) -> int:
-    """An integer next to `value`: `trunc` and `rz` towards zero, `floor` down, `rne` nearest even.
+    """An integer next to a number.
 
-    Raises ValueError for another mode.
+    Parameters
+    ----------
+    value
+        The number.
+    mode
+        `trunc` and `rz` towards zero, `floor` down, `rne` nearest even.
+
+    Raises
+    ------
+    ValueError
+        For another mode.
     """
     down = value.numerator // value.denominator
     if mode == "floor":
@@ -47,7 +57,20 @@ def cut(value: Fraction, mode: str) -> int:
 
 
 def float_of(value: Fraction, mode: str) -> int:
-    """binary32 bits of `value` rounded by `mode`; 2^128 and more become infinity, zero +0."""
+    """binary32 bits of a rounded number; 2^128 and more become infinity, zero +0.
+
+    Parameters
+    ----------
+    value
+        The number.
+    mode
+        The rounding, see `cut`.
+
+    Raises
+    ------
+    ValueError
+        For another mode.
+    """
     if value == 0:
         return 0
     unit = Fraction(2) ** (max(exponent_of(value), -126) - 23)
@@ -65,7 +88,15 @@ def float_of(value: Fraction, mode: str) -> int:
 
 
 def rounded(a: Iterable[int], b: Iterable[int], c: int) -> int:
-    """binary32 bits of the exact a.b + c rounded once to nearest even; finite operands as bits."""
+    """binary32 bits of the exact a.b + c rounded once to nearest even.
+
+    Parameters
+    ----------
+    a, b
+        binary16 bits of finite numbers.
+    c
+        binary32 bits of a finite number.
+    """
     # Whole multiples of 2^-149, because Fraction reduces at every step. Products are multiples of 2^-48.
     total = sum(_units(x, 10, 31) * _units(y, 10, 31) for x, y in zip(a, b, strict=True))
     total = (total << 101) + _units(c, 23, 255)
@@ -86,7 +117,17 @@ def _units(bits: int, fraction_bits: int, exponent_mask: int) -> int:
 
 
 def dot(a: Sequence[int], b: Sequence[int], c: int, p: Params) -> int:
-    """binary32 bits of a tensor core's a.b + c under `p`; finite operands as bits."""
+    """binary32 bits of a tensor core's a.b + c.
+
+    Parameters
+    ----------
+    a, b
+        binary16 bits of finite numbers.
+    c
+        binary32 bits of a finite number.
+    p
+        The hypothesis.
+    """
     k, size = len(a), min(p.block, len(a))
     if p.order == "strided":
         steps = [list(range(i, k, k // size)) for i in range(k // size)]

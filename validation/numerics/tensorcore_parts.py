@@ -17,8 +17,15 @@ NO_EXPONENT = -(1 << 20)  # of an addend that takes no part in choosing the larg
 
 @dataclass(frozen=True)
 class Decoded:
-    """Floats as significand * 2^(exponent - fraction bits). significand and exponent: int64, 0 and any
-    exponent for infinities and NaN; the other fields: bool. All of one shape."""
+    """Floats as significand * 2^(exponent - fraction bits), all arrays of one shape.
+
+    Parameters
+    ----------
+    significand, exponent
+        int64; 0 and any exponent for infinities and NaN.
+    negative, special, nan
+        bool: signs, what is infinite or NaN, and what is NaN.
+    """
 
     significand: Array
     exponent: Array
@@ -28,10 +35,12 @@ class Decoded:
 
     @property
     def infinite(self) -> Array:
+        """bool: what is infinite."""
         return self.special & ~self.nan
 
     @property
     def zero(self) -> Array:
+        """bool: what is zero."""
         zero: Array = (self.significand == 0) & ~self.special
         return zero
 
@@ -49,8 +58,22 @@ def bit_length(magnitude: Array) -> Array:
 
 
 def decode(bits: Array, fraction_bits: int, exponent_bits: int, subnormals: str) -> Decoded:
-    """Reads IEEE floats from their bits. subnormals: `raw` keeps the least exponent, `norm` normalises
-    the significand, `flush` makes them zero."""
+    """Read IEEE floats from their bits.
+
+    Parameters
+    ----------
+    bits
+        Integers, of any shape.
+    fraction_bits, exponent_bits
+        Bits of a fraction and of an exponent in the format.
+    subnormals
+        `raw` keeps the least exponent, `norm` normalises the significand, `flush` makes them zero.
+
+    Raises
+    ------
+    ValueError
+        For another word.
+    """
     b = bits.astype(np.int64)
     bias = (1 << (exponent_bits - 1)) - 1
     fraction = b & ((1 << fraction_bits) - 1)
@@ -75,8 +98,28 @@ def decode(bits: Array, fraction_bits: int, exponent_bits: int, subnormals: str)
 
 
 def shift(value: Array, by: Array, cut: str) -> Array:
-    """int64 value * 2^by; by may be negative, then `cut` says how: `trunc`, `floor` or `rne`. What is
-    shifted out to the left must not matter: by is at most 40."""
+    """value * 2^by.
+
+    What is shifted out to the left must not matter.
+
+    Parameters
+    ----------
+    value
+        int64.
+    by
+        Integers of at most 40; of negative ones `cut` says how.
+    cut
+        `trunc`, `floor` or `rne`.
+
+    Returns
+    -------
+    int64 array
+
+    Raises
+    ------
+    ValueError
+        For another word.
+    """
     left, right = np.clip(by, 0, 40), np.clip(-by, 0, 62)
     down: Array = (value << left) >> right
     if cut == "floor":
@@ -93,9 +136,27 @@ def shift(value: Array, by: Array, cut: str) -> Array:
 
 
 def round_f32(total: Array, unit: Array, rounding: str) -> Array:
-    """uint32 bits of the float32 nearest to total * 2^unit by `rounding`: `rz`, `rne` or `floor`.
+    """Bits of the float32 next to total * 2^unit.
 
-    total: int64 below 2^53 in magnitude. 2^128 and more become infinity under every rounding, a zero +0.
+    2^128 and more become infinity under every rounding, a zero +0.
+
+    Parameters
+    ----------
+    total
+        int64 below 2^53 in magnitude.
+    unit
+        Integers.
+    rounding
+        `rz`, `rne` or `floor`.
+
+    Returns
+    -------
+    uint32 array
+
+    Raises
+    ------
+    ValueError
+        For another word.
     """
     magnitude = np.abs(total)
     leading = bit_length(magnitude) - 1 + unit

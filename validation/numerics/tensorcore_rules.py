@@ -27,11 +27,29 @@ def rule_on(executor: Executor) -> str | None:
 
 
 def rule_for(path: Path, executor: Executor) -> str | None:
-    """The first rule that predicts `path` on `executor`, None where nothing is known."""
+    """The first rule that predicts a path, None where nothing is known.
+
+    Parameters
+    ----------
+    path
+        The path.
+    executor
+        What runs it.
+    """
     return next(iter(rules_for(path, executor)), None)
 
 
 def rules_for(path: Path, executor: Executor) -> tuple[str, ...]:
-    """The rules that may predict `path` on `executor`. Paths without tensor-core instructions need one at most."""
+    """The rules that may predict a path.
+
+    Paths without tensor-core instructions need one at most.
+
+    Parameters
+    ----------
+    path
+        The path.
+    executor
+        What runs it.
+    """
     known = readings(executor)
     return (known[:1] or ("exact",)) if path.tier == "simt" else known

@@ -18,7 +18,17 @@ _Q = 2.0**-12
 
 @dataclass(frozen=True)
 class Vector:
-    """sum of a[i] b[i] plus c; every value is exact in its format. The lists end in zeros not written."""
+    """The sum of a[i] b[i] plus c; every value is exact in its format.
+
+    Parameters
+    ----------
+    name
+        What it tells apart.
+    a, b
+        Values of binary16; zeros at the end are not written.
+    c
+        A value of binary32.
+    """
 
     name: str
     a: Sequence[float]
@@ -66,7 +76,20 @@ def vectors(k: int) -> tuple[Vector, ...]:
 
 
 def vector_operands(chosen: Sequence[Vector], k: int) -> tuple[Array, Array, Array]:
-    """a, b float16 [n, k] and c float32 [n] of vectors, cut or filled with zeros to k."""
+    """Operands of vectors, cut or filled with zeros.
+
+    Parameters
+    ----------
+    chosen
+        The vectors, n of them.
+    k
+        Products of each.
+
+    Returns
+    -------
+    (float16 array [n, k], float16 array [n, k], float32 array [n])
+        a, b and c.
+    """
 
     def filled(values: Sequence[float]) -> list[float]:
         return (list(values) + [0.0] * k)[:k]

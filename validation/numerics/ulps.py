@@ -15,17 +15,41 @@ NOT_A_NUMBER = BUCKETS
 
 
 def distance(got: np.ndarray, want: np.ndarray) -> np.ndarray:
-    """Floats from `got` to `want` rounded to float32, int64; 0 between -0 and +0. got: float32, want: float64, no NaN
-    among them, one shape.
+    """How many floats lie from a result to the right one; 0 between -0 and +0.
 
     The bits of a float32, read as sign and magnitude, count the floats from zero.
+
+    Parameters
+    ----------
+    got
+        float32, without NaN.
+    want
+        float64 of that shape, without NaN; it is rounded to float32.
+
+    Returns
+    -------
+    int64 array
+        Of that shape.
     """
     with np.errstate(over="ignore", under="ignore"):
         return np.asarray(np.abs(_place(got) - _place(want.astype(np.float32))))
 
 
 def histogram(got: np.ndarray, want: np.ndarray) -> list[int]:
-    """Outputs by bucket of their distance, without trailing zeros. Arguments of one shape; `want` finite."""
+    """Outputs by bucket of their distance.
+
+    Parameters
+    ----------
+    got
+        float32.
+    want
+        float64 of that shape, finite.
+
+    Returns
+    -------
+    list of int
+        Counts of `BUCKETS` and then of `NOT_A_NUMBER`, without trailing zeros.
+    """
     known = ~np.isnan(got)
     apart = distance(got[known], want[known])
     # frexp's exponent is the length in bits, exact below 2^53.

@@ -33,7 +33,15 @@ _BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?|[\[\]{}]', re.DOTALL)
 
 
 class RecordError(StrataError):
-    """Bytes that are no record. rule: the short name of what they break."""
+    """Bytes that are no record.
+
+    Parameters
+    ----------
+    rule
+        The short name of what they break.
+    message
+        One line.
+    """
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(message)
@@ -41,7 +49,22 @@ class RecordError(StrataError):
 
 
 def encode(value: Any) -> bytes:
-    """The canonical bytes of a value. Raises RecordError for floats and for what JSON does not have."""
+    """The canonical bytes of a value.
+
+    Parameters
+    ----------
+    value
+        What JSON has, without floats.
+
+    Raises
+    ------
+    RecordError
+        For floats and for what JSON does not have.
+
+    References
+    ----------
+    RFC 8785, JSON Canonicalization Scheme (JCS), 2020.
+    """
     _whole(value)
     try:
         return rfc8785.dumps(value)
@@ -55,8 +78,19 @@ def name_of(data: bytes) -> str:
 
 
 def read(file: FilePath) -> bytes:
-    """The bytes of a file. Raises RecordError: rule `file` when there is no such plain file, `size` when it is too
-    large. A link is not followed, and a pipe or device, which could keep a reader waiting, is not read.
+    """The bytes of a file.
+
+    A link is not followed, and a pipe or device, which could keep a reader waiting, is not read.
+
+    Parameters
+    ----------
+    file
+        The file.
+
+    Raises
+    ------
+    RecordError
+        Of rule `file` when there is no such plain file, of rule `size` when it is too large.
     """
     shown = ascii(file.name)[1:-1][:80]
     flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
@@ -74,11 +108,25 @@ def read(file: FilePath) -> bytes:
 
 
 def decode(data: bytes) -> dict[str, Any]:
-    """The value of canonical bytes. Raises RecordError with rule size, json or canonical.
+    """The value of canonical bytes.
 
     Checked before anything is built from the text: length, number of values, nesting, encoding. While it is built:
     duplicate keys, numbers that are not whole or too long, NaN and infinities. Afterwards: that writing it again gives
     these bytes.
+
+    Parameters
+    ----------
+    data
+        The bytes.
+
+    Raises
+    ------
+    RecordError
+        Of rule `size`, `json` or `canonical`.
+
+    References
+    ----------
+    RFC 8785, JSON Canonicalization Scheme (JCS), 2020.
     """
     if len(data) > LARGEST:
         raise RecordError("size", f"{len(data):,} bytes, expected at most {LARGEST:,}")

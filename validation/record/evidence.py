@@ -19,14 +19,32 @@ from strata.kernels.paths import Path
 from strata.scratch import Scratch
 from validation.core.case import AnyCase
 from validation.core.challenge import row_bytes
+from validation.core.row_words import words
 from validation.operations import registry
 from validation.record import merkle
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One case on one path. inputs: `input_digest`; output: root over `rows` rows of `width`; file: the output on disk,
-    float32 little endian [rows, width]; witnesses, images: what was launched and what it was compiled to."""
+    """One case on one path, as a record needs it.
+
+    Parameters
+    ----------
+    path, case
+        The path's name and the case's text.
+    inputs
+        `input_digest`.
+    output
+        The root over the rows of the output.
+    rows, width
+        The sizes of the output.
+    dtype
+        Of its words: float32 or int32.
+    file
+        The output on disk, [rows, width] of `dtype`, little endian.
+    witnesses, images
+        What was launched and what it was compiled to.
+    """
 
     path: str
     case: str
@@ -34,14 +52,21 @@ class Evidence:
     output: str
     rows: int
     width: int
+    dtype: np.dtype
     file: FilePath
     witnesses: tuple[Witness, ...]
     images: tuple[Image, ...]
 
     def values(self) -> np.ndarray:
-        """float32 [rows, width]: the output. Raises StrataError when the file is not what was kept."""
+        """The output, [rows, width] of `dtype`.
+
+        Raises
+        ------
+        StrataError
+            When the file is not what was kept.
+        """
         try:
-            found = np.fromfile(self.file, dtype="<f4")
+            found = np.fromfile(self.file, dtype=self.dtype.newbyteorder("<"))
         except OSError as error:
             raise StrataError(f"an output kept for the record cannot be read: {error.strerror}") from error
         whole = found.size == self.rows * self.width
@@ -68,14 +93,32 @@ def input_digest(arrays: Mapping[str, np.ndarray | None]) -> str:
 
 
 def leaves(path: str, case: str, rows: np.ndarray) -> list[bytes]:
-    """The leaf hash of every row. rows: float32 [rows, width]."""
+    """The leaf hash of every row.
+
+    Parameters
+    ----------
+    path, case
+        The path's name and the case's text.
+    rows
+        float32 or int32 [rows, width].
+    """
     return [merkle.leaf(row_bytes(path, case, index, values)) for index, values in enumerate(rows)]
 
 
 class Keeper:
-    """The recorder of a run (see `validation.core.settings.Recorder`); a context manager, whose files go when it ends.
+    """The recorder of a run (see `validation.core.settings.Recorder`), whose files go at the end of its `with` block.
 
-    cases: for every ended case in order its evidence, None where it gave no output. directory: where files may lie.
+    Its attribute `cases` has the evidence of every ended case, in order, None where a case gave no output.
+
+    Parameters
+    ----------
+    directory
+        Where files may lie; it is made where it is not there.
+
+    Raises
+    ------
+    StrataError
+        When nothing can be written there.
     """
 
     def __init__(self, directory: FilePath) -> None:
@@ -96,9 +139,30 @@ class Keeper:
         witnesses: Sequence[Witness],
         images: Sequence[Image],
     ) -> None:
-        """Keep the case that is running. Raises StrataError when its output cannot be written."""
+        """Keep the case that is running.
+
+        Parameters
+        ----------
+        path
+            What runs it.
+        case
+            The case.
+        inputs
+            What the operation computes on.
+        out
+            Its output.
+        witnesses, images
+            What was launched and what it was compiled to.
+
+        Raises
+        ------
+        StrataError
+            When the output cannot be written, and for rows of another type than the operation's.
+        """
         operation = registry.recordable(path.operation)
-        rows = operation.matrix(out)
+        rows = words(operation.matrix(out))
+        if rows.dtype != operation.dtype:
+            raise StrataError(f"{path.name} gave rows of {rows.dtype.name}, expected {operation.dtype.name}")
         file = self._folder.path / f"{len(self.cases)}.rows"
         try:
             rows.tofile(file)
@@ -108,7 +172,7 @@ class Keeper:
         digest = input_digest(operation.arrays(inputs))
         launched, made = tuple(witnesses), tuple(images)
         count, width = rows.shape
-        self._current = Evidence(path.name, case.text(), digest, root, count, width, file, launched, made)
+        self._current = Evidence(path.name, case.text(), digest, root, count, width, rows.dtype, file, launched, made)
 
     def ended(self) -> None:
         """The case that was running has ended."""

@@ -28,14 +28,28 @@ _MOST = 16  # of k: what an operand row holds
 
 
 def kernel(entry: str, tier: int) -> Kernel:
-    """The kernel `identify` or `special` of identify.cu. tier: 75 without m16n8k16, 80 with it."""
+    """A kernel of identify.cu.
+
+    Parameters
+    ----------
+    entry
+        `identify` or `special`.
+    tier
+        75 without m16n8k16, 80 with it.
+    """
     return Kernel("identify", entry, 32, 0, (("TIER", tier),), str(FilePath(__file__).resolve().parent))
 
 
 def tier_of(executor: Executor, rule: str) -> int:
-    """75 where m16n8k16 does not exist: on Turing, in code for it, and on lanes under a rule of Turing; else 80.
+    """The tier whose instructions an executor has: 75 where m16n8k16 does not exist (on Turing, in code for it, and on
+    lanes under a rule of Turing), else 80.
 
-    rule: what lanes were asked to follow, as `--rule` takes it.
+    Parameters
+    ----------
+    executor
+        The executor.
+    rule
+        What lanes were asked to follow, as `--rule` takes it.
     """
     if executor.name == "lanes":
         return 75 if rule.startswith("sm_75") else 80
@@ -55,7 +69,17 @@ def names(k: int) -> list[str]:
 def identification(executor: Executor, rule: str) -> dict[str, Any]:
     """The part `identification` of a record: 8 hex digits a vector; on a card as many an input of each instruction.
 
-    rule: of lanes, see `tier_of`. Raises StrataError when one dot product has two answers.
+    Parameters
+    ----------
+    executor
+        What is asked.
+    rule
+        The rule of lanes, see `tier_of`.
+
+    Raises
+    ------
+    StrataError
+        When one dot product has two answers.
     """
     tier = tier_of(executor, rule)
     found: dict[str, str] = {}
@@ -65,8 +89,29 @@ def identification(executor: Executor, rule: str) -> dict[str, Any]:
 
 
 def answers(executor: Executor, k: int, tier: int) -> np.ndarray:
-    """uint32 bits of m16n8k<k> for every vector that it can take. Raises StrataError for two answers to one, and
-    ValueError for an instruction that the tier does not have."""
+    """What m16n8k<k> gives for every vector that it can take.
+
+    Parameters
+    ----------
+    executor
+        What is asked.
+    k
+        Products of the instruction, 8 or 16.
+    tier
+        75 or 80, see `kernel`.
+
+    Returns
+    -------
+    uint32 array [vectors]
+        The bits of float32.
+
+    Raises
+    ------
+    StrataError
+        For two answers to one vector.
+    ValueError
+        For an instruction that the tier does not have.
+    """
     if k not in instructions(tier):
         raise ValueError(f"k is {k}, expected one of {instructions(tier)} for tier {tier}")
     a, b, c = vector_operands(vectors(k), _MOST)

@@ -31,7 +31,17 @@ SCHEMA_FILE = KERNELS.parent / "gates" / "record.schema.json"
 
 @dataclass(frozen=True)
 class Plan:
-    """What was to run. paths: names; pairs: (path, case text) in order."""
+    """What was to run.
+
+    Parameters
+    ----------
+    profile, seed
+        What the plan was made from.
+    paths
+        Names of the paths.
+    pairs
+        (path, case text), in order.
+    """
 
     profile: str
     seed: int
@@ -51,10 +61,28 @@ def record(
     provenance: Mapping[str, Any],
     identification: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The record of a run. results: as `runner.run_case` gives them; evidence: beside each result.
+    """The record of a run.
 
-    Raises StrataError unless every planned case, and no other, ended with an output: a record never holds fewer
-    cases than were planned. Cases that did not pass are in it, with their verdicts.
+    Cases that did not pass are in it, with their verdicts.
+
+    Parameters
+    ----------
+    plan
+        What was to run.
+    results
+        The results of the cases, as `runner.run_case` gives them.
+    evidence
+        The evidence beside each result.
+    provenance
+        What ran it, see `provenance.provenance`.
+    identification
+        What the tensor core answered, see `identify.identification`; None where it was not asked.
+
+    Raises
+    ------
+    StrataError
+        Unless every planned case, and no other, ended with an output: a record never holds fewer cases than were
+        planned.
     """
     kept = _complete(plan, results, evidence)
     images = _Images()
@@ -89,7 +117,20 @@ def root_of(cases: Sequence[Mapping[str, Any]]) -> str:
 
 
 def answers(root: str, evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
-    """The chosen rows with their proofs. Raises StrataError when an output changed since it was kept."""
+    """The chosen rows with their proofs.
+
+    Parameters
+    ----------
+    root
+        The root over all cases, which chooses the rows.
+    evidence
+        The evidence of each case.
+
+    Raises
+    ------
+    StrataError
+        When an output changed since it was kept.
+    """
     found = []
     for index, item in enumerate(evidence):
         values = item.values()
@@ -104,7 +145,18 @@ def answers(root: str, evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
 
 
 def check(value: Mapping[str, Any]) -> None:
-    """Raises StrataError naming the first place where a value breaks the schema of records."""
+    """Refuse a value that breaks the schema of records.
+
+    Parameters
+    ----------
+    value
+        The value.
+
+    Raises
+    ------
+    StrataError
+        Naming the first place where it does.
+    """
     error = jsonschema.exceptions.best_match(_validator().iter_errors(value))
     if error is not None:
         where = "/".join(map(str, error.absolute_path)) or "the top"
@@ -114,7 +166,22 @@ def check(value: Mapping[str, Any]) -> None:
 def write(value: Mapping[str, Any], directory: FilePath) -> FilePath:
     """Check a record and write it as `<sha256>.json`; the file is there whole or not at all.
 
-    Raises StrataError when it breaks the schema or cannot be written.
+    Parameters
+    ----------
+    value
+        The record.
+    directory
+        Where it goes.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    StrataError
+        When it breaks the schema or cannot be written.
     """
     check(value)
     data = encode(value)

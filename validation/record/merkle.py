@@ -2,6 +2,11 @@
 
 Leaves and inner nodes are hashed under different prefixes, so no node passes for a leaf; the number of leaves is
 part of the root, so no tree passes for one of another size. An odd node goes up as it is (as in RFC 6962).
+
+References
+----------
+R. C. Merkle, "A Digital Signature Based on a Conventional Encryption Function", CRYPTO '87.
+RFC 6962, Certificate Transparency, 2013, section 2.1.
 """
 
 from __future__ import annotations
@@ -13,12 +18,12 @@ _LEAF, _NODE, _ROOT = b"\x00", b"\x01", b"\x02"
 
 
 def leaf(data: bytes) -> bytes:
-    """32 bytes: the hash of one row."""
+    """The hash of one row, 32 bytes."""
     return hashlib.sha256(_LEAF + data).digest()
 
 
 def root(leaves: Sequence[bytes]) -> str:
-    """64 hex digits: the root over leaf hashes. Raises ValueError for none."""
+    """The root over leaf hashes, 64 hex digits. Raises ValueError for no leaf."""
     if not leaves:
         raise ValueError("a tree needs at least one leaf")
     level = list(leaves)
@@ -28,7 +33,20 @@ def root(leaves: Sequence[bytes]) -> str:
 
 
 def proof(leaves: Sequence[bytes], index: int) -> list[str]:
-    """The siblings of leaf `index` from the bottom up, as hex digits."""
+    """The siblings of a leaf from the bottom up, as hex digits.
+
+    Parameters
+    ----------
+    leaves
+        The hashes of all rows.
+    index
+        The place of the leaf.
+
+    Raises
+    ------
+    ValueError
+        For a place where there is no leaf.
+    """
     if not 0 <= index < len(leaves):
         raise ValueError(f"leaf {index}, expected 0..{len(leaves) - 1}")
     level, at, found = list(leaves), index, []
@@ -40,7 +58,22 @@ def proof(leaves: Sequence[bytes], index: int) -> list[str]:
 
 
 def root_from(data: bytes, index: int, count: int, siblings: Sequence[str]) -> str | None:
-    """The root that a row, its place among `count` rows and its proof give; None when the proof has another length."""
+    """The root that a row and its proof give.
+
+    Parameters
+    ----------
+    data
+        The bytes of the row.
+    index, count
+        Its place among so many rows.
+    siblings
+        The proof, as hex digits.
+
+    Returns
+    -------
+    str or None
+        64 hex digits; None when the proof has another length than it must have.
+    """
     if not 0 <= index < count:
         return None
     node, at, width, rest = leaf(data), index, count, list(siblings)

@@ -14,8 +14,19 @@ from validation.record.rules.subject import Subject
 
 @dataclass(frozen=True)
 class Opens:
-    """What the gate makes of a path. kind: attested, surrogate or simulated; opens: whether the record opens it on the
-    devices that it is for; reason: one line of the gate."""
+    """What the gate makes of a path.
+
+    Parameters
+    ----------
+    path
+        The path's name.
+    kind
+        attested, surrogate or simulated.
+    opens
+        Whether the record opens it on the devices that it is for.
+    reason
+        One line of the gate.
+    """
 
     path: str
     kind: str
@@ -24,17 +35,32 @@ class Opens:
 
 
 def opens(name: str, subject: Subject, policy: Policy = POLICY) -> list[Opens]:
-    """One line a path. name: of the record. Raises RecordProblem when the gate cannot read it.
+    """What the gate makes of each path of a record.
 
-    Asked for the device that made the record where the path serves it, else for the oldest one that it serves.
+    It is asked for the device that made the record where the path serves it, else for the oldest one that it serves.
+
+    Parameters
+    ----------
+    name
+        The name of the record.
+    subject
+        The record.
+    policy
+        What is asked of a record.
+
+    Raises
+    ------
+    RecordProblem
+        When the gate cannot read it.
     """
     record = of_value(dict(subject.record), name, local=False)
     found = []
+    included: dict[str, list[str]] = {}  # by a kernel's file: paths of an operation share theirs
     for path in subject.paths:
         lowest, highest = policy.rules[path.tier].serves
         made = subject.capability
         device = named(made if made is not None and lowest <= made <= highest else lowest)
         kind, _ = evidence.kind(record, path)
-        decision = gate.decide(path, device, of_path(path), [record], policy)
+        decision = gate.decide(path, device, of_path(path, known=included), [record], policy)
         found.append(Opens(path.name, kind.value, decision.open, decision.reason))
     return found

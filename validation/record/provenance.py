@@ -18,9 +18,16 @@ _NVRTC = re.compile(r"[0-9]{2}\.[0-9]{1,2}\.[0-9]{1,4}")
 
 
 def provenance(executor_pool: ExecutorPool, predicted: bool) -> dict[str, Any]:
-    """The part `provenance` of a record. predicted: whether lanes predicted bits on a card, whose compiler then counts.
+    """The part `provenance` of a record.
 
     What is not known of a device is null.
+
+    Parameters
+    ----------
+    executor_pool
+        What ran the cases.
+    predicted
+        Whether lanes predicted bits on a card, whose compiler then counts.
     """
     facts = executor_pool.first.describe()
     lanes = executor_pool.lanes
@@ -46,7 +53,15 @@ def provenance(executor_pool: ExecutorPool, predicted: bool) -> dict[str, Any]:
 
 
 def printable(text: Any, most: int) -> str:
-    """At most `most` characters of printable ASCII, which is all that a record holds; others become `?`."""
+    """A text as a record holds it, in printable ASCII; other characters become `?`.
+
+    Parameters
+    ----------
+    text
+        Any object; its `str` is taken.
+    most
+        Characters at most.
+    """
     return "".join(char if char.isascii() and char.isprintable() else "?" for char in str(text))[:most]
 
 

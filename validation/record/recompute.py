@@ -17,8 +17,21 @@ from validation.run.progress import Reporter
 
 @dataclass(frozen=True)
 class Total:
-    """rows: shown and computed; bounded: those held against FP64; enclosed: outputs held against their true value;
-    followed: readings that give the bits of every row, None where no bits were predicted."""
+    """What the rows of a record come to.
+
+    Parameters
+    ----------
+    refusals
+        What is broken.
+    rows
+        Rows that were shown and computed.
+    bounded
+        Those held against FP64.
+    enclosed
+        Outputs held against their true value.
+    followed
+        Readings that give the bits of every row, None where no bits were predicted.
+    """
 
     refusals: tuple[Refusal, ...]
     rows: int
@@ -28,11 +41,28 @@ class Total:
 
 
 def recompute(subject: Subject, predictor: Predictor | None, console: Console, every: bool = False) -> Total:
-    """What the rows come to. predictor: None leaves bits out; every: predict all rows, not those alone that are shown.
+    """Compute the rows of a record again.
 
     Cases of a mode stay in their order and in one thread, so that tiers share inputs and reference, and no two threads
-    run one kernel. Stops early once there is enough to refuse. Raises CannotCheckError, ExecutorUnavailable and
-    BuildError.
+    run one kernel. It stops early once there is enough to refuse.
+
+    Parameters
+    ----------
+    subject
+        The record.
+    predictor
+        What predicts bits; None leaves them out.
+    console
+        Where progress is shown.
+    every
+        Whether all rows are predicted, not those alone that are shown.
+
+    Raises
+    ------
+    CannotCheckError
+        When the verifier is at fault, or lacks something, which says nothing of the record.
+    ExecutorUnavailable, BuildError
+        When kernels cannot be compiled or run here.
     """
     modes: dict[str, list[int]] = {}
     for index, (path, _) in enumerate(subject.pairs):

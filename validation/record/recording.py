@@ -29,7 +29,18 @@ _OTHER_CASES = ("case", "recipe", "context", "queries", "capture")
 
 
 def refuse_other_cases(options: argparse.Namespace) -> None:
-    """Raises StrataError for options that do not go with --record, as they were typed."""
+    """Refuse options that do not go with --record.
+
+    Parameters
+    ----------
+    options
+        The options as they were typed.
+
+    Raises
+    ------
+    StrataError
+        For the first of them.
+    """
     for name in _OTHER_CASES:
         value = getattr(options, name)
         if value is not None:
@@ -39,7 +50,18 @@ def refuse_other_cases(options: argparse.Namespace) -> None:
 
 
 def refuse_other_paths(paths: Sequence[Path]) -> None:
-    """Raises StrataError unless all paths are of one operation that records are of."""
+    """Refuse paths that one record cannot be of.
+
+    Parameters
+    ----------
+    paths
+        The selected ones.
+
+    Raises
+    ------
+    StrataError
+        Unless all are of one operation that records are of.
+    """
     recorded = registry.recorded()
     first = next((path.operation for path in paths if path.operation in recorded), recorded[0])
     for path in paths:
@@ -53,10 +75,8 @@ def refuse_other_paths(paths: Sequence[Path]) -> None:
 
 
 def keep_here(made: Mapping[str, Any]) -> str:
-    """Put a record where the gate of this machine looks for its own; returns a few words on that.
-
-    A run that passed is not made to fail by it: where nothing can be written, the words say so.
-    """
+    """Put a record where the gate of this machine looks for its own, and say so in a few words. A run that passed is
+    not made to fail by it: where nothing can be written, the words say so."""
     folder = records.directory()
     if folder is None:
         return "not kept for this machine: no home directory is known"
@@ -68,10 +88,26 @@ def keep_here(made: Mapping[str, Any]) -> str:
 
 
 class Recording:
-    """What makes a record of a run; a context manager, inside which cases run and `finish` is called.
+    """What makes a record of a run, inside whose `with` block cases run and `finish` is called.
 
-    Raises StrataError when its record would be too large, the directory cannot be written, or the tensor core cannot be
-    asked who it is.
+    Parameters
+    ----------
+    directory
+        Where the record is written.
+    profile, seed
+        The profile and the seed of the plan.
+    paths
+        The paths of the plan.
+    jobs
+        What is to run.
+    executor_pool
+        What runs it.
+
+    Raises
+    ------
+    StrataError
+        When its record would be too large, the directory cannot be written, or the tensor core cannot be asked who it
+        is.
     """
 
     def __init__(
@@ -91,10 +127,26 @@ class Recording:
         self._identification: Mapping[str, Any] | None = None
 
     def finish(self, results: Sequence[Mapping[str, Any]], passed: bool, predicted: bool) -> str:
-        """Write the record of a complete run; returns a line that says where it is and what it is worth.
+        """Write the record of a complete run.
 
-        passed: whether the run did; predicted: whether bits were compared on this card. Raises StrataError when a
-        case gave no output, or nothing can be written.
+        Parameters
+        ----------
+        results
+            The results of the cases, in the order of the plan.
+        passed
+            Whether the run did.
+        predicted
+            Whether bits were compared on this card.
+
+        Returns
+        -------
+        str
+            A line that says where the record is and what it is worth.
+
+        Raises
+        ------
+        StrataError
+            When a case gave no output, or nothing can be written.
         """
         facts = provenance(self._executor_pool, predicted)
         made = record(self.plan, results, self.keeper.cases, facts, self._identification)

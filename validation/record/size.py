@@ -34,7 +34,18 @@ def estimated(jobs: Iterable[Job]) -> tuple[int, int]:
 
 
 def refuse_too_large(jobs: Iterable[Job]) -> None:
-    """Raises StrataError for a plan whose record nobody could read."""
+    """Refuse a plan whose record nobody could read.
+
+    Parameters
+    ----------
+    jobs
+        What is to run.
+
+    Raises
+    ------
+    StrataError
+        When its record would be too large.
+    """
     size, rows = estimated(jobs)
     if size > LARGEST or rows > MOST_ROWS:
         raise StrataError(

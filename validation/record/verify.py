@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import jsonschema
+import numpy as np
 from rich.console import Console
 
 from strata.executors.base import KERNELS, Executor, source_digests
@@ -35,8 +36,21 @@ SCHEMA_FILE = KERNELS.parent / "gates" / "record.schema.json"
 
 @dataclass(frozen=True)
 class Outcome:
-    """name: SHA-256 of the bytes; refusals: none when it is accepted; notes: what was and what was not checked;
-    with_bits: whether the bits of its rows were predicted."""
+    """What a verifier says of a record.
+
+    Parameters
+    ----------
+    name
+        SHA-256 of the bytes, 64 hex digits.
+    refusals
+        What is broken, nothing when the record is accepted.
+    notes
+        What was and what was not checked.
+    gate
+        What the gate makes of each path.
+    with_bits
+        Whether the bits of its rows were predicted.
+    """
 
     name: str
     refusals: tuple[Refusal, ...] = ()
@@ -46,6 +60,7 @@ class Outcome:
 
     @property
     def accepted(self) -> bool:
+        """Whether nothing is broken."""
         return not self.refusals
 
     @property
@@ -55,6 +70,7 @@ class Outcome:
 
     @property
     def title(self) -> str:
+        """One word, and what it is worth without bits."""
         if not self.accepted:
             return "REFUSED"
         return "ACCEPTED" if self.with_bits else "ACCEPTED without bits"
@@ -75,8 +91,21 @@ def lanes(rule: str) -> Executor:
 
 @dataclass
 class Against:
-    """What a record is held against. predictor: None leaves bits unchecked; every: predict all rows of all cases, so
-    that none can be wrong and unasked; it takes minutes; planner, earlier: as of `Subject`."""
+    """What a record is held against.
+
+    Parameters
+    ----------
+    planner
+        What a record of the newest edition must hold, as of `Subject`.
+    predictor
+        What predicts bits; None leaves them unchecked.
+    sources
+        SHA-256 of every kernel source of this checkout, by name.
+    every
+        Whether all rows of all cases are predicted, so that none can be wrong and unasked; it takes minutes.
+    earlier
+        The other editions and what they must hold, as of `Subject`.
+    """
 
     planner: Planner = standard_plan
     predictor: Predictor | None = lanes
@@ -86,10 +115,27 @@ class Against:
 
 
 def examine(data: bytes, file_name: str | None, against: Against, console: Console | None = None) -> Outcome:
-    """The outcome for untrusted bytes. file_name: what the file is called, None to leave that unchecked; console:
-    where progress is shown.
+    """The outcome for untrusted bytes.
 
-    Raises CannotCheckError, or ExecutorUnavailable without a compiler; never for what the bytes hold.
+    Nothing is raised for what the bytes hold.
+
+    Parameters
+    ----------
+    data
+        The bytes.
+    file_name
+        What the file is called, None to leave that unchecked.
+    against
+        What they are held against.
+    console
+        Where progress is shown, None for nowhere.
+
+    Raises
+    ------
+    CannotCheckError
+        When the verifier is at fault, or lacks something, which says nothing of the record.
+    ExecutorUnavailable
+        Without a compiler, where bits are predicted.
     """
     name = canonical.name_of(data)
     try:
@@ -148,7 +194,10 @@ def _recompute(name: str, subject: Subject, against: Against, console: Console) 
 
 def _rows(subject: Subject, total: Total) -> str:
     """Which rows were held against FP64, and against what else."""
-    said = f"{total.bounded} rows of {len(subject.pairs)} cases are within their bounds of FP64,"
+    of = f"{total.bounded} rows of {len(subject.pairs)} cases"
+    if np.issubdtype(subject.operation.dtype, np.integer):
+        return f"{of} are choices that the bounds of their FP64 scores allow"
+    said = f"{of} are within their bounds of FP64,"
     if subject.operation.on_lanes:
         return f"{said} {total.enclosed} outputs within those of their true value"
     return f"{said} {total.rows - total.bounded} more are shown by their bits or proofs alone"

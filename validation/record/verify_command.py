@@ -24,6 +24,7 @@ ACCEPTED, REFUSED = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `python -m validation verify` to a parser."""
     parser.add_argument("file", type=file, metavar="FILE", help="the record, called <its SHA-256>.json")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON, and no progress")
     bits = parser.add_mutually_exclusive_group()
@@ -38,7 +39,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Check one file and print the outcome; returns the exit status. Raises StrataError when it could not check."""
+    """Check one file and print the outcome.
+
+    Parameters
+    ----------
+    options
+        The options as they were typed.
+    console
+        Where the outcome goes.
+
+    Returns
+    -------
+    int
+        The exit status.
+
+    Raises
+    ------
+    StrataError
+        When it could not check.
+    """
     began = time.perf_counter()
     outcome = _outcome(options, Console(quiet=True) if options.json else console)
     if options.json:

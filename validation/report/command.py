@@ -22,6 +22,7 @@ NAME = FilePath("report.html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `python -m validation report` to a parser."""
     parser.add_argument("files", type=file, nargs="+", metavar="FILE", help="a run.json, or a record")
     parser.add_argument("--out", type=file, default=NAME, metavar="FILE", help="the page (default: %(default)s)")
     parser.add_argument(
@@ -35,7 +36,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Write the page; returns the exit status. Raises StrataError when it cannot be written."""
+    """Write the page.
+
+    Parameters
+    ----------
+    options
+        The options as they were typed.
+    console
+        Where its sentence goes.
+
+    Returns
+    -------
+    int
+        The exit status.
+
+    Raises
+    ------
+    StrataError
+        When the page cannot be written, and when no file can be read.
+    """
     evidence = read(options.files, options.verified)
     text = page(evidence)
     whole_file.write(options.out, text)

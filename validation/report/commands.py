@@ -116,9 +116,21 @@ def of_run(text: str) -> str:
 
 
 def of_case(path: str, case: str, told: str = "") -> str:
-    """The command of one case; "" when this version does not know path or case.
+    """The command of one case.
 
-    told: the command in which a file tells it, whose executor and its options are taken where all of it is known.
+    Parameters
+    ----------
+    path
+        The path's name.
+    case
+        The case's text.
+    told
+        The command in which a file tells it, whose executor and its options are taken where all of it is known.
+
+    Returns
+    -------
+    str
+        "" when this version does not know path or case.
     """
     known = _case(case)
     if path not in PATHS or not known:
@@ -129,7 +141,15 @@ def of_case(path: str, case: str, told: str = "") -> str:
 
 
 def on(executor: str, rule: str) -> str:
-    """What `of_case` may be told where an executor is known and no command."""
+    """What `of_case` may be told where an executor is known and no command.
+
+    Parameters
+    ----------
+    executor
+        Its name, or "".
+    rule
+        The rule of lanes, or "".
+    """
     words = [*(["--executor", executor] if executor else []), *(["--rule", rule] if rule else [])]
     return shlex.join([*_PROGRAM, *words])
 
@@ -165,7 +185,20 @@ def of_check(text: str) -> str:
 
 
 def of_check_case(case: str, told: str) -> str:
-    """The command of one case of check; "" where case or command are none. told: as of `of_case`."""
+    """The command of one case of check.
+
+    Parameters
+    ----------
+    case
+        The case's text.
+    told
+        The command in which a file tells it, see `of_case`.
+
+    Returns
+    -------
+    str
+        "" where case or command are none.
+    """
     known, text = _check(told), _OF_CHECK["--case"](case)
     if known is None or not text:
         return ""

@@ -29,13 +29,36 @@ def whole(value: Any) -> int | None:
 
 
 def text_of(value: Mapping[str, Any], key: str) -> str:
-    """A text, empty where there is none."""
+    """A text in an object, empty where there is none.
+
+    Parameters
+    ----------
+    value
+        The object.
+    key
+        Where in it.
+    """
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, str) else ""
 
 
 def count_of(value: Mapping[str, Any], key: str, name: str) -> int:
-    """A whole number. Raises StrataError where there is none. name: of the file, for the message."""
+    """A whole number in an object.
+
+    Parameters
+    ----------
+    value
+        The object.
+    key
+        Where in it.
+    name
+        The name of the file, for the message.
+
+    Raises
+    ------
+    StrataError
+        Where there is none.
+    """
     found = whole(value.get(key))
     if found is None:
         raise StrataError(f"{name}: {key} is {value.get(key)!r:.60}, expected a whole number")
@@ -43,7 +66,22 @@ def count_of(value: Mapping[str, Any], key: str, name: str) -> int:
 
 
 def object_of(value: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
-    """An object. Raises StrataError where there is none."""
+    """An object in an object.
+
+    Parameters
+    ----------
+    value
+        The outer one.
+    key
+        Where in it.
+    name
+        The name of the file, for the message.
+
+    Raises
+    ------
+    StrataError
+        Where there is none.
+    """
     found = value.get(key)
     if not isinstance(found, dict):
         raise StrataError(f"{name}: {key} is a {type(found).__name__}, expected an object")
@@ -51,7 +89,22 @@ def object_of(value: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
 
 
 def list_of(value: Mapping[str, Any], key: str, name: str) -> list[Any]:
-    """A list that is not too long. Raises StrataError where there is none."""
+    """A list in an object, which is not too long.
+
+    Parameters
+    ----------
+    value
+        The object.
+    key
+        Where in it.
+    name
+        The name of the file, for the message.
+
+    Raises
+    ------
+    StrataError
+        Where there is none.
+    """
     found = value.get(key)
     if not isinstance(found, list) or len(found) > LONGEST_LIST:
         raise StrataError(f"{name}: {key} is a {type(found).__name__}, expected a list of at most {LONGEST_LIST:,}")

@@ -20,7 +20,20 @@ _FAR = 17
 
 
 def shares(cases: Sequence[CaseView], name: str) -> Markup | None:
-    """How much of its bound each case used: path filled, baseline as a line, and the bound itself at 1."""
+    """How much of its bound each case used: path filled, baseline as a line, and the bound itself at 1.
+
+    Parameters
+    ----------
+    cases
+        The cases.
+    name
+        What makes the figure's ids its own.
+
+    Returns
+    -------
+    Markup or None
+        None where no case has a bound.
+    """
     held = [case for case in cases if "bound" in case.slack]
     if not held:
         return None
@@ -51,7 +64,20 @@ def shares(cases: Sequence[CaseView], name: str) -> Markup | None:
 
 
 def ulps(cases: Sequence[CaseView], name: str) -> Markup | None:
-    """Outputs by their distance from the reference in units in the last place, path and baseline."""
+    """Outputs by their distance from the reference in units in the last place, path and baseline.
+
+    Parameters
+    ----------
+    cases
+        The cases.
+    name
+        What makes the figure's ids its own.
+
+    Returns
+    -------
+    Markup or None
+        None where no case has such a histogram.
+    """
     held = [case for case in cases if sum(case.ulps_new)]
     if not held:
         return None
@@ -79,7 +105,20 @@ def ulps(cases: Sequence[CaseView], name: str) -> Markup | None:
 
 
 def speeds(cases: Sequence[CaseView], name: str) -> Markup | None:
-    """How many times faster than its baseline each path was, over how long the baseline took."""
+    """How many times faster than its baseline each path was, over how long the baseline took.
+
+    Parameters
+    ----------
+    cases
+        The cases.
+    name
+        What makes the figure's ids its own.
+
+    Returns
+    -------
+    Markup or None
+        None where nothing was timed.
+    """
     held = [case for case in cases if case.ratio is not None]
     if not held:
         return None
@@ -110,7 +149,15 @@ def speeds(cases: Sequence[CaseView], name: str) -> Markup | None:
 
 
 def total(cases: Sequence[CaseView], side: str) -> list[int]:
-    """The histograms of some cases added up, one count a bucket."""
+    """The histograms of some cases added up, one count a bucket.
+
+    Parameters
+    ----------
+    cases
+        The cases.
+    side
+        `ulps_new` or `ulps_old`.
+    """
     counts = [0] * (NOT_A_NUMBER + 1)
     for case in cases:
         for index, count in enumerate(getattr(case, side)):

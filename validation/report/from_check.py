@@ -23,7 +23,20 @@ _BITS = ("bits", "prediction", "bound")
 
 
 def of_check(value: Mapping[str, Any], name: str) -> Source:
-    """The source of a parsed run of check. Raises StrataError naming the field that is not as expected."""
+    """The source of a parsed run of check.
+
+    Parameters
+    ----------
+    value
+        The run.
+    name
+        The name of the file.
+
+    Raises
+    ------
+    StrataError
+        Naming the field that is not as expected.
+    """
     value, source = of_schema(value, name, CHECK_SCHEMA, _case)
     told = text_of(value, "command")
     said = [] if value.get("passed") is True or not source.cases else ["the file itself says that it did not pass"]

@@ -36,7 +36,20 @@ _FACTS = {
 
 
 def of_record(data: bytes, file: str) -> Source:
-    """The source of a record's bytes. Raises StrataError when they are not those of a record."""
+    """The source of a record.
+
+    Parameters
+    ----------
+    data
+        Its bytes.
+    file
+        What the file is called.
+
+    Raises
+    ------
+    StrataError
+        When the bytes are not those of a record.
+    """
     value = canonical.decode(data)
     broken = shape(value)
     if broken:
@@ -73,7 +86,20 @@ def of_record(data: bytes, file: str) -> Source:
 
 
 def of_outcome(data: bytes, file: str) -> Verified:
-    """What `verify --json` wrote. Raises StrataError when it is something else."""
+    """What `verify --json` wrote.
+
+    Parameters
+    ----------
+    data
+        The bytes.
+    file
+        What the file is called.
+
+    Raises
+    ------
+    StrataError
+        When it is something else.
+    """
     try:
         value = shown_throughout(json.loads(data))
     except (ValueError, RecursionError) as error:

@@ -17,7 +17,7 @@ from strata.shown import shown_throughout
 from validation.numerics.ulps import BUCKETS
 from validation.report import commands
 from validation.report.fields import capability_of, count_of, digests_of, list_of, number, object_of, text_of, whole
-from validation.report.source import CaseView, Source, Timing
+from validation.report.source import COUNTS, CaseView, NearTies, Source, Timing
 from validation.run import owner
 from validation.run.run_file import SCHEMA
 
@@ -38,7 +38,20 @@ _FACTS = (
 
 
 def of_run(value: Mapping[str, Any], name: str) -> Source:
-    """The source of a parsed run. Raises StrataError naming the field that is not as expected."""
+    """The source of a parsed run.
+
+    Parameters
+    ----------
+    value
+        The run.
+    name
+        The name of the file.
+
+    Raises
+    ------
+    StrataError
+        Naming the field that is not as expected.
+    """
     value, source = of_schema(value, name, SCHEMA, _case)
     plan = value.get("plan") if isinstance(value.get("plan"), dict) else {}
     assert isinstance(plan, dict)
@@ -54,10 +67,28 @@ def of_run(value: Mapping[str, Any], name: str) -> Source:
 def of_schema(
     value: Mapping[str, Any], name: str, schema: str, case_of: Callable[[Any, str], CaseView]
 ) -> tuple[Mapping[str, Any], Source]:
-    """What runs of every schema tell: the value with its texts made safe to show, and the source of it.
+    """What runs of every schema tell.
 
-    case_of: reads a case; the name of its place is for messages. Raises StrataError naming the field that is not as
-    expected.
+    Parameters
+    ----------
+    value
+        The run.
+    name
+        The name of the file.
+    schema
+        That it must be of.
+    case_of
+        What reads a case; the name of its place is for messages.
+
+    Returns
+    -------
+    (Mapping, Source)
+        The value with its texts made safe to show, and the source of it.
+
+    Raises
+    ------
+    StrataError
+        Naming the field that is not as expected.
     """
     try:
         value = shown_throughout(dict(value))
@@ -157,7 +188,17 @@ def _case(value: Any, name: str) -> CaseView:
         _timing(figures.get("device_old")),
         _counts(figures.get("ulps_new")),
         _counts(figures.get("ulps_old")),
+        _ties(figures.get("near_ties")),
     )
+
+
+def _ties(value: Any) -> NearTies | None:
+    """What a case's figures say of selections; None where they say nothing or no whole numbers."""
+    if not isinstance(value, dict):
+        return None
+    known = {name: count for name in COUNTS if (count := whole(value.get(name))) is not None}
+    nearest = number(value.get("nearest"))
+    return None if nearest is None or len(known) < len(COUNTS) else NearTies(nearest=nearest, **known)
 
 
 def _timing(value: Any) -> Timing | None:

@@ -13,7 +13,15 @@ _MARKS = {"open": "\u2713", "locked": "\u2715", "surrogate": "~", "simulated": "
 
 
 def gate(evidence: Evidence, made: Matrix) -> Markup:
-    """The matrix, and the reasons of what is not open."""
+    """The matrix, and the reasons of what is not open.
+
+    Parameters
+    ----------
+    evidence
+        The files.
+    made
+        The matrix of their records.
+    """
     rows: list[list[Node]] = [[breakable(path), *(_state(cell.state) for cell in cells)] for path, cells in made.rows]
     headings: list[Node] = ["path"]
     headings += [joined(title, tag("br"), tag("small", cards)) for title, cards in made.columns]

@@ -17,7 +17,20 @@ _LONGEST = 28
 
 
 def heat(cases: Sequence[CaseView], name: str) -> Markup | None:
-    """The largest share of the bound by recipe and path, dark for small and light for large."""
+    """The largest share of the bound by recipe and path, dark for small and light for large.
+
+    Parameters
+    ----------
+    cases
+        The cases.
+    name
+        What makes the figure's ids its own.
+
+    Returns
+    -------
+    Markup or None
+        None where no case has a bound.
+    """
     held = [case for case in cases if "bound" in case.slack]
     if not held:
         return None

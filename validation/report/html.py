@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path as FilePath
 
-from validation.report import about, charts, gate_part, outcome, own_part
+from validation.report import about, charts, gate_part, near_ties, outcome, own_part
 from validation.report.markup import Markup, Node, joined, raw, tag
 from validation.report.matrix import matrix
 from validation.report.read import Evidence
@@ -25,6 +25,7 @@ _CONTENTS = (
     ("errors", "Errors"),
     ("ulps", "Distances"),
     ("bits", "Bits"),
+    ("selections", "Selections"),
     ("times", "Time"),
     ("rerun", "Run again"),
 )
@@ -46,7 +47,7 @@ def page(evidence: Evidence) -> str:
         outcome.banner(sentence),
         about.intro() if ours else None,
         own_part.intro() if own else None,
-        _contents(failed is not None, [name for name in _CONTENTS if ours or name[0] in _OF_OWN], own),
+        _contents(failed is not None, [name for name in _CONTENTS if _is_there(name[0], ours, sources)], own),
         failed,
         about.ran(evidence.sources),
         *(own_part.own(source, f"kernel-{index}") for index, source in enumerate(own)),
@@ -65,6 +66,12 @@ def page(evidence: Evidence) -> str:
     return f"<!doctype html>\n{tag('html', head, tag('body', tag('main', *parts)), lang='en')}\n"
 
 
+def _is_there(name: str, ours: bool, sources: Sequence[Source]) -> bool:
+    """Whether the page has a part."""
+    chosen = any(case.ties is not None for source in sources for case in source.cases)
+    return (ours or name in _OF_OWN) and (chosen or name != "selections")
+
+
 def _of_ours(evidence: Evidence, sources: Sequence[Source]) -> list[Node]:
     """What is said of the kernels of this repository alone."""
     return [
@@ -73,6 +80,7 @@ def _of_ours(evidence: Evidence, sources: Sequence[Source]) -> list[Node]:
         charts.errors(sources),
         charts.ulps(sources),
         charts.bits(sources),
+        near_ties.near_ties(sources),
         charts.identification(evidence.sources),
         charts.times(sources),
     ]

@@ -26,7 +26,15 @@ Node = str | int | None
 
 
 def shown(value: object, longest: int = LONGEST) -> str:
-    """Text of an untrusted value on one line, as escapes what does not print; cut at `longest`."""
+    """Text of an untrusted value on one line, as escapes what does not print.
+
+    Parameters
+    ----------
+    value
+        Any object.
+    longest
+        Characters that are shown before it is cut.
+    """
     return safe(value, longest)
 
 
@@ -37,7 +45,17 @@ def joined(*nodes: Node) -> Markup:
 
 
 def tag(name: str, *children: Node, **attributes: Node) -> Markup:
-    """`<name ...>children</name>`. Attributes: `class_` is `class`, `_` is `-`; None leaves one out."""
+    """`<name ...>children</name>`.
+
+    Parameters
+    ----------
+    name
+        The name of the element.
+    *children
+        What is in it.
+    **attributes
+        `class_` is `class`, `_` is `-`; None leaves one out.
+    """
     words = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(shown(value))}"'
         for key, value in attributes.items()
@@ -67,7 +85,19 @@ def raw(text: str) -> Markup:
 
 
 def table(headings: list[Node], rows: list[list[Node]], caption: str, numbers: tuple[int, ...] = ()) -> Markup:
-    """A table with headers for columns and, in the first cell of each row, for rows. numbers: columns set right."""
+    """A table with headers for columns and, in the first cell of each row, for rows.
+
+    Parameters
+    ----------
+    headings
+        The headings of the columns.
+    rows
+        The cells of each row.
+    caption
+        What it shows.
+    numbers
+        Columns that are set right.
+    """
 
     def style(column: int) -> str | None:
         return "n" if column in numbers else None
@@ -88,5 +118,13 @@ def table(headings: list[Node], rows: list[list[Node]], caption: str, numbers: t
 
 
 def folded(title: str, *children: Node) -> Markup:
-    """A part of the page that opens on a click."""
+    """A part of the page that opens on a click.
+
+    Parameters
+    ----------
+    title
+        What is seen before.
+    *children
+        What is in it.
+    """
     return tag("details", tag("summary", title), *children)

@@ -10,7 +10,7 @@ from strata.gates.evidence import Kind, concerns, kind
 from strata.gates.gate import Decision, decide
 from strata.gates.policy import POLICY, span
 from strata.gates.record import Record
-from strata.gates.sources import of_path
+from strata.gates.sources import Sources, of_path
 from strata.kernels.paths import PATHS, Path
 from validation.report.read import Evidence
 from validation.report.source import Source
@@ -30,8 +30,15 @@ CARDS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A path on a device. state: `open`, `locked`, `surrogate`, `simulated` or `n/a`; reason, way: of the
-    gate, one line each."""
+    """A path on a device.
+
+    Parameters
+    ----------
+    state
+        `open`, `locked`, `surrogate`, `simulated` or `n/a`.
+    reason, way
+        What the gate says of it, one line each.
+    """
 
     state: str
     reason: str
@@ -40,7 +47,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """columns: heading and what it stands for; rows: a path and its cells."""
+    """What the gate says of paths on devices.
+
+    Parameters
+    ----------
+    columns
+        Heading and what it stands for.
+    rows
+        A path and its cells.
+    """
 
     columns: Sequence[tuple[str, str]]
     rows: Sequence[tuple[str, Sequence[Cell]]]
@@ -54,14 +69,13 @@ def matrix(evidence: Evidence) -> Matrix:
     capabilities = sorted({*CAPABILITIES, *list(made)[:8]})
     devices = [(dotted(item), CARDS.get(item, ""), named(item)) for item in capabilities]
     columns = [(title, cards) for title, cards, _ in devices] + [("CPU", "lanes")]
-    rows = [
-        (
-            path.name,
-            [cell(path, device, records) for _, _, device in devices] + [cell(path, LANES, records)],
-        )
-        for path in PATHS.values()
-        if path.tier in POLICY.rules and path.operation not in POLICY.baselines
-    ]
+    gated = [path for path in PATHS.values() if path.tier in POLICY.rules and path.operation not in POLICY.ungated]
+    included: dict[str, list[str]] = {}  # by a kernel's file: paths of an operation share theirs
+    rows = []
+    for path in gated:
+        sources = of_path(path, known=included)  # read once, since all devices are told of the same state
+        cells = [cell(path, device, sources, records) for device in (*(device for _, _, device in devices), LANES)]
+        rows.append((path.name, cells))
     return Matrix(columns, rows)
 
 
@@ -74,9 +88,21 @@ def usable(evidence: Evidence) -> list[Source]:
     ]
 
 
-def cell(path: Path, device: Device, records: Sequence[Record]) -> Cell:
-    """What the gate says of one path on one device."""
-    decision = decide(path, device, of_path(path), records)
+def cell(path: Path, device: Device, sources: Sources, records: Sequence[Record]) -> Cell:
+    """What the gate says of one path on one device.
+
+    Parameters
+    ----------
+    path
+        The path.
+    device
+        The device.
+    sources
+        What the path is made of.
+    records
+        The records that may prove it.
+    """
+    decision = decide(path, device, sources, records)
     if decision.open:
         # Were they accepted is what the whole matrix asks, and what its reader is told.
         return Cell("open", decision.reason.replace(" (accepted)", "", 1))

@@ -90,7 +90,15 @@ def path_rows(cases: Sequence[CaseView]) -> Markup:
 
 
 def most(cases: Sequence[CaseView], check: str) -> str:
-    """The largest share of a bound among cases, as the page shows it."""
+    """The largest share of a bound among cases, as the page shows it.
+
+    Parameters
+    ----------
+    cases
+        The cases.
+    check
+        The name of the check.
+    """
     found = [case.slack[check] for case in cases if check in case.slack]
     if any(map(math.isnan, found)):
         return "NaN"
@@ -129,5 +137,15 @@ def reruns(sources: Sequence[Source]) -> Markup:
 
 
 def section(name: str, heading: str, *children: Node) -> Markup:
-    """A part of the page under its heading."""
+    """A part of the page under its heading.
+
+    Parameters
+    ----------
+    name
+        Its id.
+    heading
+        What is above it.
+    *children
+        What is in it.
+    """
     return tag("section", tag("h2", heading), joined(*children), id=name)

@@ -9,8 +9,23 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Fault:
-    """One planted fault: where, what became of it and, where it was found, the first check that refused it; question:
-    to the author, where nothing did."""
+    """One planted fault.
+
+    Parameters
+    ----------
+    name, kind
+        The fault's name, and the kind of edit that it is.
+    line
+        Where in the source it is.
+    old, new
+        What stood there, and what was put there.
+    fate
+        What became of it.
+    check, reason
+        Where it was found, the first check that refused it, and why.
+    question
+        To the author, where nothing found it.
+    """
 
     name: str
     kind: str
@@ -25,8 +40,23 @@ class Fault:
 
 @dataclass(frozen=True)
 class Own:
-    """attested: whether this toolkit compiled and launched the kernel; inputs, left_out: domains of inputs and reasons
-    of recipes by name; made, planned, faults: mutants that the source has, that were to be tried, and that were."""
+    """What a run of check tells besides its cases.
+
+    Parameters
+    ----------
+    kernel
+        Its name.
+    attested
+        Whether this toolkit compiled and launched it.
+    inputs
+        Domains of inputs, by name.
+    left_out
+        Reasons of recipes that were left out, by name.
+    made, planned
+        Mutants that the source has, and that were to be tried.
+    faults
+        Those that were tried.
+    """
 
     kernel: str
     attested: bool

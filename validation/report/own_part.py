@@ -30,7 +30,15 @@ def intro() -> Markup:
 
 
 def own(source: Source, place: str) -> Markup:
-    """What one kernel's cases came to, recipe by recipe, and the faults planted in its source. place: its id."""
+    """What one kernel's cases came to, recipe by recipe, and the faults planted in its source.
+
+    Parameters
+    ----------
+    source
+        The source of a run of check.
+    place
+        The id of the part.
+    """
     assert source.own is not None
     facts = source.own
     parts: list[Node] = []

@@ -46,8 +46,19 @@ def panels(
     words: tuple[str, str, str],
     axes: tuple[str, str],
 ) -> Markup:
-    """A panel for each path. draw: given axes and the cases of a path; words: name, title and text alternative; axes:
-    what the two are."""
+    """A panel for each path.
+
+    Parameters
+    ----------
+    cases
+        The cases.
+    draw
+        What draws the cases of a path on axes.
+    words
+        Name, title and text alternative.
+    axes
+        What the two axes are.
+    """
     paths = list(by_path(cases).items())[:MOST]
     columns = 2 if len(paths) > 1 else 1
     rows = -(-len(paths) // columns)

@@ -22,7 +22,15 @@ LARGEST_RUN = 64 << 20
 
 @dataclass(frozen=True)
 class Evidence:
-    """sources: in the order of the files; unreadable: file and reason of those that are none."""
+    """The files of a report.
+
+    Parameters
+    ----------
+    sources
+        In the order of the files.
+    unreadable
+        File and reason of those that are no runs or records.
+    """
 
     sources: Sequence[Source]
     unreadable: Sequence[tuple[str, str]] = ()
@@ -34,7 +42,20 @@ class Evidence:
 
 
 def read(files: Sequence[FilePath], verified: Sequence[FilePath] = ()) -> Evidence:
-    """The evidence of files. Raises StrataError when none of them can be read, or an outcome cannot."""
+    """The evidence of files.
+
+    Parameters
+    ----------
+    files
+        Runs and records.
+    verified
+        What `verify --json` printed of records.
+
+    Raises
+    ------
+    StrataError
+        When none of the files can be read, or an outcome cannot.
+    """
     outcomes = [of_outcome(_bytes(file), shown(file.name)) for file in verified]
     sources: list[Source] = []
     unreadable: list[tuple[str, str]] = []
@@ -63,8 +84,7 @@ def of_file(file: FilePath) -> Source:
 
 
 def paired(sources: Sequence[Source]) -> list[Source]:
-    """Sources, with each record of a run among them marked as such: same device, same cases, same shares of"
-    " bounds."""
+    """Sources, with each record of a run among them marked as such: same device, same cases, same shares of bounds."""
     runs = {_key(source): source.name for source in sources if source.kind == "run"}
     return [
         replace(source, twin=runs.get(_key(source), "")) if source.kind == "record" else source for source in sources

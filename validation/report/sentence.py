@@ -20,7 +20,17 @@ class Tone(Enum):
 
 @dataclass(frozen=True)
 class Sentence:
-    """text: for the largest type on the page; more: a line for each thing that a reader must know beside it."""
+    """What a page says first.
+
+    Parameters
+    ----------
+    tone
+        Whether it passed.
+    text
+        For the largest type on the page.
+    more
+        A line for each thing that a reader must know beside it.
+    """
 
     tone: Tone
     text: str

@@ -15,17 +15,74 @@ _PASSES = frozenset(verdict.value for verdict in Verdict if verdict.passes)
 
 @dataclass(frozen=True)
 class Timing:
-    """Device times of one side in milliseconds: the median and both ends of the repetitions."""
+    """Device times of one side in milliseconds.
+
+    Parameters
+    ----------
+    median
+        The median of the repetitions.
+    least, most
+        Both ends of them.
+    """
 
     median: float
     least: float
     most: float
 
 
+#: Whole numbers of `NearTies`.
+COUNTS = ("compared", "queries", "cells", "pairs", "unknown")
+
+
+@dataclass(frozen=True)
+class NearTies:
+    """What differs between the cells that a path and its baseline chose.
+
+    Parameters
+    ----------
+    compared, queries
+        Queries, and those that differ.
+    cells
+        That the one chose and the other did not.
+    pairs, unknown
+        Pairs of blocks that were proved near, and those of which nothing is promised.
+    nearest
+        The largest share that a pair used of what bounds allow.
+    """
+
+    compared: int
+    queries: int
+    cells: int
+    pairs: int
+    unknown: int
+    nearest: float
+
+
 @dataclass(frozen=True)
 class CaseView:
-    """One case. slack: observed over bound by check; compared, differing: bits held against a prediction, None where
-    none was; ulps_new, ulps_old: outputs by bucket of `validation.numerics.ulps`, of path and baseline."""
+    """One case, as a page shows it.
+
+    Parameters
+    ----------
+    path, text
+        The path's name and the case's text.
+    verdict
+        What became of it.
+    explain
+        Why it did not pass, empty when it did.
+    rerun
+        The command that runs it again.
+    slack
+        Observed over bound, by check.
+    compared, differing
+        Bits held against a prediction, and those that differ; None where none was made.
+    new, old
+        Times of path and baseline, None where they were not timed.
+    ulps_new, ulps_old
+        Outputs by bucket of `validation.numerics.ulps`, of path and baseline.
+    ties
+        Of a selection, None of any other output.
+    """
 
     path: str
     text: str
@@ -39,9 +96,11 @@ class CaseView:
     old: Timing | None = None
     ulps_new: Sequence[int] = ()
     ulps_old: Sequence[int] = ()
+    ties: NearTies | None = None
 
     @property
     def passes(self) -> bool:
+        """Whether its verdict is one that passes."""
         return self.verdict in _PASSES
 
     @property
@@ -51,6 +110,7 @@ class CaseView:
 
     @property
     def recipe(self) -> str:
+        """Its recipe, `?` where its text has none."""
         return self.words.get("recipe", "?")
 
     @property
@@ -74,11 +134,53 @@ class CaseView:
 
 @dataclass(frozen=True)
 class Source:
-    """One file. kind: `run` or `record`; name: of the file; device: where it ran, in words; capability: times ten,
-    None on the CPU; native: whether a card ran it; said: what the file itself says besides its cases that keeps it
-    from passing, a line each; facts: label and value of what is attested; record: for the gate; verified: what a
-    verifier said, None when none was asked; vectors, special: bits of the identification; twin: the name of a run in
-    this report that a record was made of; own: of a run of check, None for the kernels of this repository."""
+    """One file, as a page shows it.
+
+    Parameters
+    ----------
+    kind
+        `run` or `record`.
+    name
+        The name of the file.
+    device
+        Where it ran, in words.
+    executor
+        What ran it.
+    capability
+        The compute capability of the card, times ten; None on the CPU.
+    status
+        What the file says of the run, such as `complete` or `running`; `interrupted` when its process is no more.
+    planned
+        How many cases were to run.
+    cases
+        Those that ran.
+    said
+        What the file itself says besides its cases that keeps it from passing, a line each.
+    missing
+        Path and case of those that were to run and did not.
+    facts
+        Label and value of what is attested.
+    code
+        Entry and architecture of what was loaded.
+    digests
+        SHA-256 of the kernels' sources, by name.
+    profile
+        The profile of its plan.
+    command
+        That made it.
+    when
+        When it was started, or the day on which the record was made.
+    record
+        For the gate, None of runs.
+    verified
+        What a verifier said, None when none was asked.
+    vectors, special
+        Bits of the identification.
+    twin
+        The name of a run in this report that a record was made of.
+    own
+        What a run of check tells besides; None for the kernels of this repository.
+    """
 
     kind: str
     name: str
@@ -110,6 +212,7 @@ class Source:
 
     @property
     def simulated(self) -> bool:
+        """Whether no card ran it."""
         return self.executor != "cuda"
 
     @property
@@ -120,8 +223,23 @@ class Source:
 
 @dataclass(frozen=True)
 class Verified:
-    """What `python -m validation verify --json` said, as a file tells it. reasons: why it refused; notes: what it
-    checked; file: its name."""
+    """What `python -m validation verify --json` said, as a file tells it.
+
+    Parameters
+    ----------
+    name
+        SHA-256 of the record.
+    accepted
+        Whether nothing is broken.
+    outcome
+        Its title.
+    reasons
+        Why it refused.
+    notes
+        What it checked.
+    file
+        What the file is called.
+    """
 
     name: str
     accepted: bool

@@ -62,7 +62,13 @@ _FONT = re.compile(r"font: (?:[\w.]+ )*?([\d.]+)px [^;\"]*")
 
 
 def plots() -> Any:
-    """matplotlib's Figure. Raises StrataError saying how to install it."""
+    """matplotlib's Figure.
+
+    Raises
+    ------
+    StrataError
+        Without matplotlib; the message says how to install it.
+    """
     try:
         return optional("matplotlib.figure").Figure
     except NotImportedError as error:
@@ -73,7 +79,18 @@ def plots() -> Any:
 
 @contextmanager
 def drawing(width: float, height: float) -> Iterator[Any]:
-    """A figure of a size in inches to draw on, in the style of the page."""
+    """A figure to draw on, in the style of the page.
+
+    Parameters
+    ----------
+    width, height
+        Inches.
+
+    Raises
+    ------
+    StrataError
+        Without matplotlib.
+    """
     figure_type = plots()
     import matplotlib
 
@@ -82,8 +99,17 @@ def drawing(width: float, height: float) -> Iterator[Any]:
 
 
 def inline(figure: Any, name: str, title: str, text: str) -> Markup:
-    """The figure for the page. name: makes its ids its own; title, text: what it is and what it shows, for those who
-    do not see it."""
+    """A figure for the page.
+
+    Parameters
+    ----------
+    figure
+        matplotlib's.
+    name
+        What makes its ids its own.
+    title, text
+        What it is and what it shows, for those who do not see it.
+    """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     svg = _NAMES.sub("", _DROPPED.sub("", buffer.getvalue())).strip()

@@ -80,7 +80,15 @@ def path_table(results: list[dict[str, Any]]) -> Table:
 
 
 def grouped(results: Sequence[dict[str, Any]], key: str) -> dict[str, list[dict[str, Any]]]:
-    """Results by what they have under a key, in their order."""
+    """Results by what they have under a key, in their order.
+
+    Parameters
+    ----------
+    results
+        The results of cases.
+    key
+        A key that all have.
+    """
     found: dict[str, list[dict[str, Any]]] = {}
     for result in results:
         found.setdefault(result[key], []).append(result)
@@ -106,7 +114,17 @@ def grid(rows: Sequence[Mapping[str, str | Text]]) -> Table:
 
 
 def print_report(console: Console, results: list[dict[str, Any]], planned: int) -> None:
-    """The table, the first case that did not pass (all were said when they ended), and the count."""
+    """Print the table, the first case that did not pass (all were said when they ended), and the count.
+
+    Parameters
+    ----------
+    console
+        Where they go.
+    results
+        The results of cases.
+    planned
+        How many were to run.
+    """
     if results:
         table = path_table(results)
         console.print(table)
@@ -118,9 +136,20 @@ def print_report(console: Console, results: list[dict[str, Any]], planned: int) 
 def print_counts(
     console: Console, results: Sequence[Mapping[str, Any]], planned: int, where: str = "", *, first: bool = True
 ) -> None:
-    """The first case that did not pass, and how many did and were run.
+    """Print the first case that did not pass, and how many did and were run.
 
-    where: a line on which fail, if there is one; first: whether to say the first one, which may stand above already.
+    Parameters
+    ----------
+    console
+        Where they go.
+    results
+        The results of cases.
+    planned
+        How many were to run.
+    where
+        A line on which cases fail, empty where there is none.
+    first
+        Whether to say the first one, which may stand above already.
     """
     failed = [result["explain"] for result in results if result["explain"]]
     if failed and first:

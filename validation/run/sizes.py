@@ -37,11 +37,19 @@ def fixed() -> dict[str, list[str]]:
 
 
 #: Names of modules that are no sizes.
-_WORDS = ("FORMATS", "MODE_FORMATS", "MODES", "EXPERT_MODES", "STAGES", "DESCRIPTOR")
+_WORDS = (
+    *("FORMATS", "MODE_FORMATS", "MODES", "EXPERT_MODES", "STAGES", "DESCRIPTOR"),
+    *("KERNELS", "SIMT_SCORER", "SPLITTER", "TENSOR_SCORER"),
+)
 
 
-def constants() -> Iterator[str]:
-    """Every constant of the files that operations name, and of all headers, as `file:NAME`."""
+def constants() -> list[str]:
+    """Every constant of the files that operations name, and of all headers, as `file:NAME`; once, where a source has it
+    for several tiers."""
+    return list(dict.fromkeys(_constants()))
+
+
+def _constants() -> Iterator[str]:
     sources = [KERNELS / f"{name}.cu" for own in known() for name in own.sources]
     for file in (*sources, *sorted((KERNELS / "include").glob("*.cuh"))):
         for line in re.findall(r"^constexpr \w+ ([^;{]*);", file.read_text(encoding="utf-8"), re.MULTILINE):

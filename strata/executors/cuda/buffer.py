@@ -23,9 +23,25 @@ _FILL_BYTES = 1 << 20  # a pattern is sent to the card once in this size and the
 
 
 class CudaBuffer:
-    """An array on `card`; address: of its first byte, aligned to 256. See `base.Buffer`.
+    """An array in the memory of a card; see `base.Buffer`.
 
-    Raises StrataError with the sizes when the card has no room, ValueError for a shape or dtype no card can hold.
+    Its attribute `address` is that of the first byte, a multiple of 256.
+
+    Parameters
+    ----------
+    card
+        The card.
+    shape, dtype
+        The shape and the dtype of the array.
+    name
+        What messages call it.
+
+    Raises
+    ------
+    StrataError
+        When the card has no room, with the sizes.
+    ValueError
+        For a shape or dtype that no card can hold.
     """
 
     def __init__(self, card: Card, shape: Sequence[int], dtype: Any, name: str) -> None:

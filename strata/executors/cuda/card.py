@@ -14,9 +14,22 @@ FORKED = "this process was forked from the one that opened the card, which answe
 
 
 class Card:
-    """Device number `device`. capability: times ten (90 for an H200); facts: CuPy's device properties.
+    """A card through CuPy.
 
-    Raises ExecutorUnavailable when the card cannot be used, for example because another process has it alone.
+    Its attributes are `capability`, the compute capability times ten (90 for an H200), and `facts`, CuPy's device
+    properties.
+
+    Parameters
+    ----------
+    cupy
+        The module `cupy`.
+    device
+        The number of the card, counted from 0.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        When the card cannot be used, for example because another process has it alone.
     """
 
     def __init__(self, cupy: Any, device: int) -> None:
@@ -45,8 +58,20 @@ class Card:
 
     @contextmanager
     def using(self, doing: str) -> Iterator[None]:
-        """Make this card current; what CuPy raises inside comes out as LaunchError naming what was being done, as
-        ContextLostError when the card does not answer any more."""
+        """Make this card current inside a `with` block.
+
+        Parameters
+        ----------
+        doing
+            What is being done, for messages.
+
+        Raises
+        ------
+        LaunchError
+            For what CuPy raises inside.
+        ContextLostError
+            When the card does not answer any more, and in a child that was forked since the card was opened.
+        """
         if self._home.left:
             raise ContextLostError(f"{doing}: {FORKED}")
         if self._lost:

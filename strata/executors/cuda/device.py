@@ -49,8 +49,17 @@ class _Loaded:
 class CudaExecutor:
     """Runs kernels on one card.
 
-    target: None for the card's own cubin, or `sm_NN` / `compute_NN` (see `target.plan`). device: its index.
-    Raises ExecutorUnavailable, telling what to do, when this machine has no usable card, CuPy or NVRTC.
+    Parameters
+    ----------
+    target
+        None for the card's own cubin, or `sm_NN` / `compute_NN`, see `target.plan`.
+    device
+        The number of the card, counted from 0.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        When this machine has no usable card, CuPy or NVRTC; the message tells what to do.
     """
 
     name = "cuda"
@@ -73,13 +82,33 @@ class CudaExecutor:
         return self._load(kernel).image
 
     def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> CudaBuffer:
-        """A buffer on the card that holds a copy of `host`. A card stops no kernel that writes to an input."""
+        """A buffer on the card that holds a copy of an array.
+
+        Parameters
+        ----------
+        host
+            The array.
+        name
+            What messages call the buffer.
+        written
+            Whether kernels may write to it, which a card does not check: it stops no kernel that writes to an input.
+        """
         buffer = CudaBuffer(self._card, host.shape, host.dtype, name)
         buffer.write(host)
         return buffer
 
     def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = POISON_OUTPUT, name: str = "") -> CudaBuffer:
-        """A buffer on the card filled with the 32-bit pattern `poison`."""
+        """A buffer on the card filled with a pattern.
+
+        Parameters
+        ----------
+        shape, dtype
+            The shape and the dtype of the array.
+        poison
+            The pattern, 32 bits.
+        name
+            What messages call the buffer.
+        """
         buffer = CudaBuffer(self._card, shape, dtype, name)
         buffer.fill(poison)
         return buffer
@@ -87,8 +116,26 @@ class CudaExecutor:
     def launch(
         self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
     ) -> Witness:
-        """Run `kernel` to its end. Raises LaunchError when the card refuses or faults, TypeError for an argument
-        that is no buffer of this executor, None or NumPy scalar. A card does not look at `reached`."""
+        """Run a kernel to its end.
+
+        Parameters
+        ----------
+        kernel
+            What to run; it is built and loaded first where it has not been.
+        grid
+            Blocks along x, y and z, each at least 1.
+        args
+            What the kernel takes, in the order of its parameters.
+        reached
+            Buffers that the kernel finds by addresses in other buffers; a card does not look at them.
+
+        Raises
+        ------
+        LaunchError
+            When the card refuses or faults, and for a grid that is none.
+        TypeError
+            For an argument that is no buffer of this executor, None or NumPy scalar.
+        """
         if len(grid) != 3 or min(grid) < 1:
             raise LaunchError(f"{kernel.label}: grid {grid} must be three numbers of 1 or more")
         loaded = self._load(kernel)
@@ -109,8 +156,19 @@ class CudaExecutor:
         )
 
     def attributes(self, kernel: Kernel) -> dict[str, int]:
-        """What the card and its driver say of a loaded kernel: `capability`; `threads`, the most of a block;
-        `local_bytes` of a thread; `shared_limit` of a block; `resident`, the blocks of a multiprocessor."""
+        """What the card and its driver say of a loaded kernel.
+
+        Parameters
+        ----------
+        kernel
+            The kernel, which is built and loaded first where it has not been.
+
+        Returns
+        -------
+        dict of str to int
+            `capability`, times ten; `threads`, the most of a block; `local_bytes` of a thread; `shared_limit` of a
+            block, in bytes; `resident`, the blocks of a multiprocessor.
+        """
         function = self._load(kernel).function
         occupancy = self._card.cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor
         with self._card.using(f"counting resident blocks of {kernel.label}"):
@@ -124,10 +182,29 @@ class CudaExecutor:
         }
 
     def time_launches(self, fn: Callable[[], object], reps: int) -> list[float]:
-        """Milliseconds of device time for each of `reps` calls of `fn`, by CUDA events.
+        """Device time of calls of a function, by CUDA events.
 
-        fn: launches kernels through this executor and does nothing that waits for the card; it is called more
-        often than `reps` times. Faults in it surface here. Raises LaunchError, or StrataError when `fn` waits.
+        Parameters
+        ----------
+        fn
+            A function that launches kernels through this executor and does nothing that waits for the card. It is
+            called more often than `reps` times; faults in it surface here.
+        reps
+            How many calls are timed, at least 1.
+
+        Returns
+        -------
+        list of float
+            Milliseconds of each call.
+
+        Raises
+        ------
+        LaunchError
+            For a fault of a kernel.
+        StrataError
+            When `fn` waits for the card.
+        ValueError
+            For `reps` below 1.
         """
         if reps < 1:
             raise ValueError(f"reps is {reps}: expected 1 or more")

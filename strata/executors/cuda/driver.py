@@ -32,8 +32,19 @@ _NOT_INITIALIZED = (
 
 @dataclass(frozen=True)
 class Driver:
-    """What was found. problem: why no card can be used, "" when one can; cuda: the newest CUDA version the
-    driver runs, (major, minor); release: the driver's own version ("580.95.05"), "" when unknown."""
+    """What was found of an NVIDIA driver.
+
+    Parameters
+    ----------
+    problem
+        Why no card can be used, "" when one can.
+    cuda
+        The newest CUDA version that the driver runs, (major, minor); None when it is not known.
+    release
+        The driver's own version, such as "580.95.05"; "" when it is not known.
+    devices
+        How many devices it has.
+    """
 
     problem: str
     cuda: tuple[int, int] | None = None
@@ -55,9 +66,14 @@ class Driver:
 
 
 def find_driver(load: Callable[[str], ctypes.CDLL] = ctypes.CDLL) -> Driver:
-    """Initialise the driver and count its devices; never raises.
+    """Initialise the driver and count its devices.
 
-    load: how a shared library is opened (a test passes its own).
+    Nothing is raised: what is wrong stands in the answer.
+
+    Parameters
+    ----------
+    load
+        How a shared library is opened; a test passes its own.
     """
     names = _LIBRARIES.get(sys.platform, _LINUX)
     library = _first(names, load)

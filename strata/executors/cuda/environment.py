@@ -14,7 +14,19 @@ WHEELS = {"cuda12x": "cupy-cuda12x", "cuda13x": "cupy-cuda13x"}
 
 
 def import_cupy(driver: Driver) -> Any:
-    """The module `cupy`, fit for `driver`. Raises ExecutorUnavailable saying what to do."""
+    """The module `cupy` for a driver.
+
+    Parameters
+    ----------
+    driver
+        What was found of the driver.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        Without a driver that can be used, without a CuPy that fits it, with two of them, and for one that does not
+        import; the message says what to do.
+    """
     if driver.extra is None:
         raise ExecutorUnavailable(f"{driver.problem}; the lanes executor runs the same kernels on the CPU")
     fit, other = driver.extra, next(extra for extra in WHEELS if extra != driver.extra)

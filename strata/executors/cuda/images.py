@@ -34,7 +34,17 @@ _FIGURES = {
 
 @dataclass(frozen=True)
 class Built:
-    """An image, the file that holds it, and what the compiler said."""
+    """An image on disk.
+
+    Parameters
+    ----------
+    image
+        What was compiled, and for what.
+    file
+        The file that holds it.
+    log
+        What the compiler said.
+    """
 
     image: Image
     file: Path
@@ -42,7 +52,15 @@ class Built:
 
 
 def options(kernel: Kernel, arch: str) -> tuple[str, ...]:
-    """What NVRTC is given for `kernel`: pinned flags, the target, the kernel's macros and nothing else."""
+    """What NVRTC is given for a kernel: pinned flags, the target, the kernel's macros and nothing else.
+
+    Parameters
+    ----------
+    kernel
+        What is compiled.
+    arch
+        The target, `sm_75` or `compute_75`.
+    """
     defines = tuple(f"-D{name}={value}" for name, value in kernel.defines)
     # Only machine code has registers to report. The word enters the cubin's notes, not its code.
     verbose = ("--ptxas-options=-v",) if arch.startswith("sm_") else ()
@@ -50,11 +68,27 @@ def options(kernel: Kernel, arch: str) -> tuple[str, ...]:
 
 
 def build(kernel: Kernel, arch: str, nvrtc: Nvrtc, source: Path | None = None) -> Built:
-    """Compile `kernel` for `arch` ("sm_75": cubin, "compute_75": PTX), or take it from the cache.
+    """Compile a kernel, or take it from the cache.
 
-    source: the file to compile when it is not the kernel's own. Headers are `include/*.cuh`, and those beside a source
-    that lies elsewhere; no others.
-    Raises BuildError naming kernel, target and the compiler's first complaint.
+    Headers are `include/*.cuh`, and those beside a source that lies elsewhere; no others.
+
+    Parameters
+    ----------
+    kernel
+        What to compile.
+    arch
+        The target: "sm_75" for a cubin, "compute_75" for PTX.
+    nvrtc
+        What compiles it.
+    source
+        The file to compile when it is not the kernel's own.
+
+    Raises
+    ------
+    BuildError
+        When the source is wrong; it names kernel, target and the compiler's first complaint.
+    ExecutorUnavailable
+        Without a cache or room in it, when the compiler cannot compile, and when the entry is deleted meanwhile.
     """
     main, headers = _read(source or kernel.path, kernel)
     words = options(kernel, arch)
@@ -101,9 +135,19 @@ def build(kernel: Kernel, arch: str, nvrtc: Nvrtc, source: Path | None = None) -
 
 
 def figures(log: str, entry: str) -> dict[str, int]:
-    """Registers, barriers and bytes of shared memory, stack and spills that ptxas reports for `entry`.
+    """Registers, barriers and bytes of shared memory, stack and spills that ptxas reports for a kernel.
 
-    Empty for PTX, whose log reports nothing; a figure that ptxas leaves out because it is nil is 0.
+    Parameters
+    ----------
+    log
+        What ptxas said.
+    entry
+        The name of the kernel's function.
+
+    Returns
+    -------
+    dict of str to int
+        Empty for PTX, whose log reports nothing. A figure that ptxas leaves out because it is nil is 0.
     """
     sections = re.split(r"Compiling entry function '([^']+)'.*", log)
     text = dict(zip(sections[1::2], sections[2::2], strict=True)).get(entry)

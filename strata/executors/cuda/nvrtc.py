@@ -27,14 +27,31 @@ _OF_SOURCE = (5, 6)
 
 @dataclass(frozen=True)
 class Compiled:
-    """code: the bytes of a cubin (target `sm_NN`) or of PTX text (`compute_NN`); log: what the compiler said."""
+    """What NVRTC made of a source.
+
+    Parameters
+    ----------
+    code
+        The bytes of a cubin (target `sm_NN`) or of PTX text (`compute_NN`).
+    log
+        What the compiler said.
+    """
 
     code: bytes
     log: str
 
 
 class Nvrtc:
-    """One loaded NVRTC. version: "13.0.88"; archs: the compute capabilities, times ten, that it compiles for."""
+    """One loaded NVRTC.
+
+    Its attributes are `version`, such as "13.0.88", `release`, such as "13.0", and `archs`, the compute capabilities,
+    times ten, that it compiles for.
+
+    Parameters
+    ----------
+    file
+        The shared library.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -59,12 +76,24 @@ class Nvrtc:
         return self.release in PINNED
 
     def compile(self, source: bytes, name: str, options: Sequence[str]) -> Compiled:
-        """Compile one source; `options` must hold one `-arch=`. name: how messages call the source, and the
-        path whose directory `#include "..."` starts from.
+        """Compile one source.
 
-        Raises BuildError with the compiler's first error line and its whole log, ExecutorUnavailable when it fails for
-        another reason than the source or the options, such as memory, and in a child that was forked during a
-        compilation: the compiler's own locks are held there for ever.
+        Parameters
+        ----------
+        source
+            The bytes of the source.
+        name
+            What messages call the source, and the path whose directory `#include "..."` starts from.
+        options
+            What the compiler is told, one `-arch=` among it.
+
+        Raises
+        ------
+        BuildError
+            With the compiler's first error line and its whole log.
+        ExecutorUnavailable
+            When it fails for another reason than the source or the options, such as memory, and in a child that was
+            forked during a compilation: the compiler's own locks are held there for ever.
         """
         if self._stuck:
             raise ExecutorUnavailable(
@@ -124,10 +153,18 @@ class Nvrtc:
 
 @cache
 def load_nvrtc(majors: tuple[int, ...] = (13, 12)) -> Nvrtc:
-    """The NVRTC of this environment, of the first of `majors` that is there: this environment's wheel, else
-    a CUDA toolkit, else what the system's loader finds.
+    """The NVRTC of this environment: this environment's wheel, else a CUDA toolkit, else what the system's loader
+    finds.
 
-    Raises ExecutorUnavailable telling what to install.
+    Parameters
+    ----------
+    majors
+        CUDA majors, of which the first that is there is taken.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        When there is none that loads; the message tells what to install.
     """
     refused = []
     for major in majors:

@@ -13,11 +13,29 @@ from strata.executors.base import ExecutorUnavailable, LaunchError
 
 
 def plan(target: str | None, capability: int, archs: Sequence[int], compiler: str) -> str:
-    """The architecture to compile for: `sm_NN` for a cubin, `compute_NN` for PTX.
+    """The architecture to compile for.
 
-    target: None for the card's own cubin; `compute_NN` for PTX; `sm_NN` for that cubin where the card can run
-    it, else its PTX. capability: of the card, times ten. archs: what `compiler` (named in messages) knows.
-    Raises ExecutorUnavailable when the card or the compiler cannot serve the target.
+    Parameters
+    ----------
+    target
+        None for the card's own cubin; `compute_NN` for PTX; `sm_NN` for that cubin where the card can run it, else its
+        PTX.
+    capability
+        The compute capability of the card, times ten.
+    archs
+        The compute capabilities, times ten, that the compiler knows.
+    compiler
+        What messages call the compiler.
+
+    Returns
+    -------
+    str
+        `sm_NN` for a cubin, `compute_NN` for PTX.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        When the card or the compiler cannot serve the target.
     """
     known = f"{compiler} compiles for {', '.join(map(str, archs))}"
     if target is None:
@@ -40,9 +58,28 @@ def plan(target: str | None, capability: int, archs: Sequence[int], compiler: st
 
 
 def confirm(arch: str, binary: int, ptx: int, capability: int, label: str) -> str:
-    """What really runs, for the witness: `sm_90`, or `compute_75 on sm_90` for PTX compiled by the driver.
+    """What really runs, for the witness.
 
-    binary, ptx: the loaded function's own attributes. Raises LaunchError when they are not those of `arch`.
+    Parameters
+    ----------
+    arch
+        What the image was compiled for.
+    binary, ptx
+        The loaded function's own attributes: the capabilities of its machine code and of its PTX, times ten.
+    capability
+        The compute capability of the card, times ten.
+    label
+        The kernel, for messages.
+
+    Returns
+    -------
+    str
+        `sm_90`, or `compute_75 on sm_90` for PTX that the driver compiled.
+
+    Raises
+    ------
+    LaunchError
+        When the attributes are not those of `arch`.
     """
     asked = int(arch.rpartition("_")[2])
     if arch.startswith("sm_"):

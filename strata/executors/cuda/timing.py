@@ -21,10 +21,32 @@ _MARGIN_SECONDS = 1e-4
 
 
 def time_queued(card: Card, hold: Any, fn: Callable[[], object], reps: int) -> list[float]:
-    """Milliseconds for each of `reps` calls of `fn`, which queues launches on the null stream and never waits.
+    """Device time of calls of a function.
 
-    hold: the loaded kernel of `hold.cu`. Two calls of `fn` come before the timed ones: the first may compile and
-    load, the second tells how long the host needs. Raises StrataError when `fn` waits for the card.
+    Two calls come before the timed ones: the first may compile and load, the second tells how long the host needs.
+
+    Parameters
+    ----------
+    card
+        The card that everything runs on.
+    hold
+        The loaded kernel of `hold.cu`.
+    fn
+        A function that queues launches on the null stream and never waits.
+    reps
+        How many calls are timed.
+
+    Returns
+    -------
+    list of float
+        Milliseconds of each call.
+
+    Raises
+    ------
+    StrataError
+        When `fn` waits for the card.
+    LaunchError
+        For a fault of a kernel.
     """
     cuda = card.cupy.cuda
     with card.using("running what is timed"), cuda.Stream.null:

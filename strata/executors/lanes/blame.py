@@ -51,14 +51,33 @@ _ENDED = re.compile(
 )
 
 #: A source without a fault, that needs the standard headers and the library.
-PROBE = '#include "standard.hpp"\nint main() { throw std::vector<std::string>(1, "probe"); }\n'
+PROBE = """#include <string>
+#include "standard.hpp"
+int main() { throw std::vector<std::string>(1, "probe"); }
+"""
 
 
 def compiled(
     command: Sequence[str], words: Sequence[str], directory: Path, scratch: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run the compiler `command` in `directory`. scratch: where it may put files of its own, so that one place alone
-    needs room. Raises ExecutorUnavailable when it does not start."""
+    """Run a compiler; what it says and its status come back whatever they are.
+
+    Parameters
+    ----------
+    command
+        The words that start the compiler.
+    words
+        What it is told.
+    directory
+        The directory that it runs in.
+    scratch
+        Where it may put files of its own, so that one place alone needs room.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        When it does not start.
+    """
     try:
         return subprocess.run(
             [*command, *words],
@@ -74,12 +93,33 @@ def compiled(
 
 
 def not_started(command: Sequence[str], error: OSError) -> ExecutorUnavailable:
-    """The one line for a compiler that the system does not start."""
+    """The error for a compiler that the system does not start.
+
+    Parameters
+    ----------
+    command
+        The words that were to start it.
+    error
+        What the system said.
+    """
     return ExecutorUnavailable(f"the C++ compiler `{' '.join(command)}` cannot be started: {system_reason(error)}")
 
 
 def machine(command: Sequence[str], done: subprocess.CompletedProcess[str]) -> ExecutorUnavailable | None:
-    """The one line for a compilation that failed for a reason of this machine, None for other failures."""
+    """The error for a compilation that failed for a reason of this machine, such as a full disk or a signal.
+
+    Parameters
+    ----------
+    command
+        The words that started the compiler.
+    done
+        The compilation that failed.
+
+    Returns
+    -------
+    ExecutorUnavailable or None
+        None for a failure of any other kind.
+    """
     log = f"{done.stderr}\n{done.stdout}"
     found, ended = _REASON.search(log), _ENDED.search(log)
     reason, number = (found[1], _NUMBERS[found[1]]) if found else ("", 0)
@@ -106,7 +146,16 @@ def first_error(log: str) -> str:
 
 
 def of_source(log: str, folder: str) -> bool:
-    """Whether a log has an error at a line of a kernel or of its headers, which lie in `folder` as the compiler was
-    given it. One in the headers of lanes may be the compiler's, which has no C++ library, say."""
-    own = rf"^{re.escape(folder)}/(?!runtime/|unit\.cpp)[^:\n]+:\d+:(\d+:)? (fatal )?error:"
+    """Whether a log has an error at a line of a kernel or of the kernel's headers.
+
+    One in the headers of lanes may be the compiler's, which has no C++ library, say.
+
+    Parameters
+    ----------
+    log
+        What the compiler said.
+    folder
+        Where the kernel and its headers lie, as the compiler was given it.
+    """
+    own = rf"^{re.escape(folder)}/(?!runtime/|unit\.cpp|machine\.cpp)[^:\n]+:\d+:(\d+:)? (fatal )?error:"
     return re.search(own, log, re.MULTILINE) is not None

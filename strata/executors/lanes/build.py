@@ -10,17 +10,19 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from strata.executors.base import BuildError, ExecutorUnavailable, Kernel, iter_include, system_reason
 from strata.executors.cache import content_key, entry
-from strata.executors.lanes import advice, blame, precompiled
+from strata.executors.lanes import advice, blame, machine, precompiled
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 _COPY = "source"
+_UNIT = f"{_COPY}/unit.cpp"
+_INCLUDES = (f"-I{_COPY}", f"-I{_COPY}/runtime")
 
 #: What each flavor adds. `fast` runs whole parity cases; `checked` watches every memory access;
 #: `sanitize` is a program of its own with the compiler's address and undefined-behaviour checks.
@@ -80,7 +82,15 @@ _GCC_WITH_BOTH = 12
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++ compiler: the command that starts it and the first line of its version."""
+    """A C++ compiler.
+
+    Parameters
+    ----------
+    command
+        The words that start it.
+    version
+        The first line of what it says of its version.
+    """
 
     command: tuple[str, ...]
     version: str
@@ -112,9 +122,12 @@ def _candidates() -> Iterable[tuple[str, ...]]:
 
 
 def find_compiler() -> Compiler:
-    """The compiler `CXX` names, else g++, clang++ or c++ of the system, else the ziglang wheel.
+    """The compiler that `CXX` names, else g++, clang++ or c++ of the system, else the ziglang wheel.
 
-    Raises ExecutorUnavailable when there is none that answers.
+    Raises
+    ------
+    ExecutorUnavailable
+        When there is none that answers, and on a system or a processor that lanes do not run on.
     """
     machine = platform.machine().lower()
     if not sys.platform.startswith("linux") or machine not in ("x86_64", "amd64", "aarch64", "arm64"):
@@ -163,7 +176,17 @@ def finds_undefined(compiler: Compiler) -> bool:
 
 @dataclass(frozen=True)
 class Built:
-    """A compiled kernel on disk: `path` is the library, or the program of the sanitize flavor."""
+    """A compiled kernel on disk.
+
+    Parameters
+    ----------
+    path
+        The library, or the program of the sanitize flavor.
+    options
+        The words that the compiler was given.
+    compiler
+        What compiled it.
+    """
 
     path: Path
     options: tuple[str, ...]
@@ -175,13 +198,27 @@ _refused: dict[str, BuildError] = {}
 
 
 def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
-    """Compile `kernel` by `compiler`, or take it from the cache, where it is kept under a digest of the source,
-    every header, the options, the compiler and the processor.
+    """Compile a kernel, or take it from the cache, where it is kept under a digest of the source, every header, the
+    options, the compiler and the processor.
 
-    Raises BuildError with the compiler's log when the source is wrong, ExecutorUnavailable without a cache or room in
-    it, and when the compiler cannot compile.
+    Parameters
+    ----------
+    kernel
+        What to compile.
+    flavor
+        `fast`, `checked` or `sanitize`.
+    compiler
+        What compiles it.
+
+    Raises
+    ------
+    BuildError
+        When the source is wrong; the error has the compiler's log.
+    ExecutorUnavailable
+        Without a cache or room in it, and when the compiler cannot compile.
     """
-    files = _snapshot(kernel)
+    apart = _is_gcc(compiler)
+    files = _snapshot(kernel, apart)
     defines = tuple(f"-D{name}={value}" for name, value in kernel.defines)
     strangers = STRANGERS_FLAGS[flavor] if kernel.directory is not None and finds_undefined(compiler) else ()
     libraries = _WITHOUT_SANITIZER if "-DSTRATA_UNDEFINED" in strangers else ()
@@ -200,10 +237,10 @@ def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
             (copy / file).parent.mkdir(parents=True, exist_ok=True)
             (copy / file).write_bytes(content)
         shape = () if flavor == "sanitize" else ("-shared",)
-        ahead = _precompiled(flavor, compiler, copy / "runtime" / precompiled.NAME)
-        done = _compile(compiler, [*options, *shape], ahead, name, directory, libraries)
+        ahead, units = _made_before(flavor, compiler, files) if apart else ((), ())
+        done = _compile(compiler, [*options, *shape], ahead, (*units, _UNIT), name, directory, libraries)
         if done.returncode != 0 and ahead:  # what it says must be about the source
-            done = _compile(compiler, [*options, *shape], (), name, directory, libraries)
+            done = _compile(compiler, [*options, *shape], (), (*units, _UNIT), name, directory, libraries)
         if done.returncode != 0:
             raise _failure(kernel, flavor, compiler, [*options, *shape], done, directory)
         image = directory / name
@@ -240,7 +277,7 @@ def _failure(
     log = done.stderr or done.stdout
     if not blame.of_source(log, _COPY):
         (directory / _COPY / "unit.cpp").write_text(blame.PROBE)
-        probed = _compile(compiler, options, (), "probe", directory)
+        probed = _compile(compiler, options, (), (_UNIT,), "probe", directory)
         stopped = blame.machine(compiler.command, probed)
         if stopped is not None:
             return stopped
@@ -254,37 +291,50 @@ def _failure(
     return BuildError(f"{kernel.label} does not compile for lanes ({flavor}): {said}{advice.of(said)}", log)
 
 
-def _precompiled(flavor: str, compiler: Compiler, header: Path) -> tuple[str, ...]:
-    """The option by which GCC finds the standard headers compiled before; nothing for others, and for `sanitize`,
-    whose programs name the files they are made of."""
-    native = _native(compiler.command)
-    if flavor == "sanitize" or _gcc(compiler) == 0:
-        return ()
-    identity: list[str | bytes] = [compiler.version, " ".join(compiler.command), native]
+def _is_gcc(compiler: Compiler) -> bool:
+    """Whether it is GCC: of others a kernel is one translation unit, and nothing is compiled ahead of it."""
+    return _gcc(compiler) > 0
+
+
+def _made_before(
+    flavor: str, compiler: Compiler, files: Mapping[str, bytes]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What all kernels share, compiled once: the option by which GCC finds the standard headers, if there are any, and
+    the machine to link, which is its source where there is no object file."""
+    identity: list[str | bytes] = [compiler.version, " ".join(compiler.command), _native(compiler.command)]
     options = (*FLAGS, *FLAVOR_FLAGS[flavor])
-    found = precompiled.folder(compiler.command, identity, options, header.read_bytes())
-    return (f"-I{found}",) if found else ()
+    shared = machine.compiled(compiler.command, identity, options, _INCLUDES, files, _COPY)
+    found = ""
+    if flavor != "sanitize":  # whose programs name the files that they are made of
+        found = precompiled.folder(compiler.command, identity, options, files[f"runtime/{precompiled.NAME}"])
+    return ((f"-I{found}",) if found else ()), (shared or f"{_COPY}/{machine.SOURCE}",)
 
 
 def _compile(
     compiler: Compiler,
     options: Sequence[str],
     ahead: Sequence[str],
+    units: Sequence[str],
     name: str,
     directory: Path,
     libraries: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run the compiler on the copy of the sources in `directory`."""
-    words = [*options, *ahead, f"-I{_COPY}", f"-I{_COPY}/runtime", f"{_COPY}/unit.cpp", "-o", name, *libraries]
+    """Run the compiler on the copy of the sources in `directory`. ahead: where it finds headers compiled before;
+    units: what it compiles and links;
+    libraries: in place of those that it links unasked."""
+    words = [*options, *ahead, *_INCLUDES, *units, "-o", name, *libraries]
     return blame.compiled(compiler.command, words, directory, directory / _COPY)
 
 
-def _snapshot(kernel: Kernel) -> dict[str, bytes]:
-    """What is compiled, by the name it is included as. Raises BuildError for a source that is not there."""
-    headers = (precompiled.NAME, f"{kernel.source}.cu", "entry.hpp")
+def _snapshot(kernel: Kernel, apart: bool) -> dict[str, bytes]:
+    """What is compiled, by the name it is included as. apart: the machine is a translation unit of its own. Raises
+    BuildError for a source that is not there."""
+    headers = (precompiled.NAME, f"{kernel.source}.cu", *(() if apart else (machine.HEADER,)), "entry.hpp")
     unit = "".join(f'#include "{header}"\n' for header in headers) + f"STRATA_KERNEL({kernel.entry})\n"
     try:
         files = {"unit.cpp": unit.encode(), f"{kernel.source}.cu": kernel.path.read_bytes()}
+        if apart:
+            files[machine.SOURCE] = f'#include "{machine.HEADER}"\n'.encode()
         files |= {header.name: header.read_bytes() for header in kernel.headers}
         files |= {f"include/{header.name}": header.read_bytes() for header in iter_include()}
         files |= {f"runtime/{header.name}": header.read_bytes() for header in sorted(RUNTIME.glob("*.hpp"))}

@@ -34,8 +34,17 @@ _ALIGN = 256  # of a buffer's first byte, as the CUDA allocator gives
 
 
 class HostBuffer:
-    """Host memory between two guards; `shape`, `dtype` and `nbytes` as of the array it holds; written: whether kernels
-    may write to it."""
+    """Host memory between two guards; see `base.Buffer`.
+
+    Parameters
+    ----------
+    shape, dtype
+        The shape and the dtype of the array that it holds.
+    name
+        What messages call it.
+    written
+        Whether kernels may write to it.
+    """
 
     written = True
 
@@ -52,13 +61,16 @@ class HostBuffer:
 
     @property
     def address(self) -> int:
+        """The address of the first byte, a multiple of the alignment that `Buffer` promises."""
         return int(self._raw.ctypes.data) + self._first
 
     def host(self) -> np.ndarray:
+        """A copy of the contents."""
         copy: np.ndarray = self.bytes.copy().view(self.dtype).reshape(self.shape)
         return copy
 
     def write(self, host: np.ndarray) -> None:
+        """Replace the contents. Raises StrataError when shape or dtype differ."""
         if host.shape != self.shape or host.dtype != self.dtype:
             raise StrataError(f"{self.name}: expected {self.dtype} {self.shape}, got {host.dtype} {host.shape}")
         self.bytes[:] = np.ascontiguousarray(host).reshape(-1).view(np.uint8)
@@ -78,6 +90,7 @@ class HostBuffer:
         return library.Region(self.address, self.nbytes, self.name, self.written, written, max(self.dtype.itemsize, 1))
 
     def guards_intact(self) -> bool:
+        """False when a byte before or after the buffer is no longer what was put there."""
         before, after = self._raw[: self._first], self._raw[self._first + self.nbytes :]
         return bool((before == GUARD_BYTE).all() and (after == GUARD_BYTE).all())
 
@@ -85,10 +98,27 @@ class HostBuffer:
 class LanesExecutor:
     """Runs kernels on the CPU.
 
-    rule: the tensor core's arithmetic, see `parse_rule`; flavor: `fast`, `checked` or `sanitize`;
-    seed: permutes the order of lanes and blocks, None keeps it; threads: worker threads, None for one
-    a core. progress is called with the number of blocks finished, every tenth of a second. limit_s: seconds
-    after which a launch is stopped, and is a LaunchLimitError.
+    Parameters
+    ----------
+    rule
+        The tensor core's arithmetic, see `parse_rule`.
+    flavor
+        `fast`, `checked` or `sanitize`.
+    seed
+        A seed that permutes the order of lanes and blocks; None keeps the order.
+    threads
+        Worker threads, at least 1; None for as many as there are processors that this process may use.
+    progress
+        Called with the number of blocks finished, every tenth of a second.
+    limit_s
+        Seconds after which a launch is stopped, and is a LaunchLimitError; None for no limit.
+
+    Raises
+    ------
+    StrataError
+        For a rule, a flavor or a number of threads that does not exist.
+    ExecutorUnavailable
+        Without a C++ compiler, and on a system or a processor that lanes do not run on.
     """
 
     name = "lanes"
@@ -120,6 +150,8 @@ class LanesExecutor:
         self._digests: dict[Built, str] = {}
 
     def build(self, kernel: Kernel) -> Image:
+        """Compile a kernel, or take it from the cache. Raises BuildError and ExecutorUnavailable as `build.build`
+        does."""
         built = build(kernel, self.flavor, self.compiler)
         return Image(kernel, self.arch, self._digest(built), built.options, built.compiler.version)
 
@@ -129,13 +161,24 @@ class LanesExecutor:
         return self._digests[built]
 
     def array(self, host: np.ndarray, name: str = "", *, written: bool = False) -> HostBuffer:
-        """A buffer that holds a copy of `host`. The checked flavor stops a lane that writes to one that is not
-        `written`, and names its line."""
+        """A buffer that holds a copy of an array.
+
+        Parameters
+        ----------
+        host
+            The array.
+        name
+            What messages call the buffer.
+        written
+            Whether kernels may write to it. The checked flavor stops a lane that writes to another one, and names its
+            line.
+        """
         buffer = HostBuffer(host.shape, host.dtype, name, written)
         buffer.write(host)
         return buffer
 
     def empty(self, shape: Sequence[int], dtype: Any, *, poison: int = POISON_OUTPUT, name: str = "") -> HostBuffer:
+        """A buffer filled with the 32-bit pattern `poison`; see `Executor.empty`."""
         buffer = HostBuffer(shape, dtype, name)
         buffer.bytes[:] = poisoned(buffer.nbytes, poison)
         return buffer
@@ -143,15 +186,48 @@ class LanesExecutor:
     def launch(
         self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], reached: Sequence[Buffer] = ()
     ) -> Witness:
-        """Run the kernel to its end. Raises LaunchError when a lane breaks a rule, or when buffers are reached through
-        addresses in memory and the flavor is `sanitize`, which moves buffers."""
+        """Run a kernel to its end.
+
+        Parameters
+        ----------
+        kernel
+            What to run; it is built first where it has not been.
+        grid
+            Blocks along x, y and z, each at least 1.
+        args
+            What the kernel takes, in the order of its parameters.
+        reached
+            Buffers that the kernel finds by addresses in other buffers.
+
+        Raises
+        ------
+        LaunchError
+            When a lane breaks a rule; for a grid, a block or an argument that is none; and when there are `reached`
+            buffers and the flavor is `sanitize`, which moves buffers.
+        BuildError, ExecutorUnavailable
+            As `build`.
+        """
         return self._launch(kernel, grid, args, reached, 0)
 
     def launch_end(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], first: int) -> Witness:
-        """Run the end of a grid whose whole would take days. first: the block to begin with, of all blocks in the
-        order in which x counts fastest, which they keep whatever the seed.
+        """Run the end of a grid whose whole would take days.
 
-        Raises LaunchError as `launch` does, and in the flavor `sanitize`, which runs whole grids.
+        Parameters
+        ----------
+        kernel
+            What to run.
+        grid
+            Blocks along x, y and z.
+        args
+            What the kernel takes, in the order of its parameters.
+        first
+            The block to begin with, of all blocks in the order in which x counts fastest, which they keep whatever the
+            seed.
+
+        Raises
+        ------
+        LaunchError
+            As `launch`, and in the flavor `sanitize`, which runs whole grids.
         """
         return self._launch(kernel, grid, args, (), first)
 
@@ -218,6 +294,7 @@ class LanesExecutor:
         )
 
     def describe(self) -> dict[str, Any]:
+        """The compiler, the flavor, the rule and the schedule that decide what runs."""
         return {
             "executor": self.name,
             "arch": self.arch,

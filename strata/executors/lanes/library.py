@@ -62,10 +62,23 @@ class _Request(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Region:
-    """Memory a launch may touch: address, bytes, a name for messages, and whether lanes may write there.
+    """Memory that a launch may touch.
 
-    written: the address of one byte for each of its own, which says whether somebody wrote it; None where nobody
-    watches who touches it. item: bytes of an element.
+    Parameters
+    ----------
+    address
+        The address of the first byte.
+    nbytes
+        How many bytes.
+    name
+        What messages call it.
+    writable
+        Whether lanes may write there.
+    written
+        The address of one byte for each of its own, which says whether somebody wrote it; None where nobody watches
+        who touches it.
+    item
+        Bytes of an element.
     """
 
     address: int
@@ -78,8 +91,31 @@ class Region:
 
 @dataclass(frozen=True)
 class Request:
-    """One launch. values: each argument as the bytes that the kernel's parameter holds; first: the block that it
-    begins with, in the order in which x counts fastest."""
+    """One launch.
+
+    Parameters
+    ----------
+    entry
+        The name of the function.
+    grid
+        Blocks along x, y and z.
+    block
+        Threads of a block.
+    shared_bytes
+        Dynamic shared memory of a block, in bytes.
+    values
+        Each argument as the bytes that the kernel's parameter holds.
+    regions
+        Memory that the launch may touch.
+    rule
+        The tensor core's arithmetic.
+    seed
+        Permutes the order of lanes and blocks; 64 bits of it count.
+    workers
+        Threads that run blocks.
+    first
+        The block that it begins with, in the order in which x counts fastest.
+    """
 
     entry: str
     grid: tuple[int, int, int]
@@ -116,7 +152,22 @@ def parameter_sizes(path: Path) -> tuple[int, ...]:
 
 
 def check_values(entry: str, sizes: Sequence[int], values: Sequence[bytes]) -> None:
-    """Raises ArgumentsError unless the arguments have the sizes of the kernel's parameters."""
+    """Refuse arguments that are not those of a kernel.
+
+    Parameters
+    ----------
+    entry
+        The name of the function, for the message.
+    sizes
+        Bytes of each parameter of the kernel.
+    values
+        The bytes of each argument.
+
+    Raises
+    ------
+    ArgumentsError
+        Unless there are as many arguments as parameters, each of its parameter's size.
+    """
     if len(sizes) != len(values):
         raise ArgumentsError(f"{entry} takes {len(sizes)} arguments, {len(values)} given")
     for i, (size, value) in enumerate(zip(sizes, values, strict=True)):
@@ -130,11 +181,35 @@ def launch(
     progress: Callable[[int], None] | None = None,
     limit_s: float | None = None,
 ) -> int:
-    """Run the kernel in the library `path`; returns how many blocks finished.
+    """Run a kernel of a library.
 
-    The work happens on other threads, so that Ctrl-C stops it at the next barrier or between two
-    blocks. Raises LaunchError with the message of the first lane that broke a rule, and in a child that was forked
-    meanwhile, where those threads are not; LaunchLimitError after limit_s seconds, wherever its lanes are.
+    The work happens on other threads, so that Ctrl-C stops it at the next barrier or between two blocks.
+
+    Parameters
+    ----------
+    path
+        The library.
+    request
+        What to run, and on what.
+    progress
+        Called with the number of blocks finished, every now and then.
+    limit_s
+        Seconds after which it is stopped, wherever its lanes are.
+
+    Returns
+    -------
+    int
+        How many blocks finished.
+
+    Raises
+    ------
+    ArgumentsError
+        For arguments that are not those of the kernel.
+    LaunchError
+        With the message of the first lane that broke a rule, and in a child that was forked meanwhile, where the other
+        threads are not.
+    LaunchLimitError
+        When it takes longer than `limit_s`.
     """
     library = _load(path)
     check_values(request.entry, parameter_sizes(path), request.values)

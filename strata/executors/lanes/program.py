@@ -32,9 +32,31 @@ _OPTIONS = {
 
 
 def launch(path: Path, request: Request, limit_s: float | None = None) -> int:
-    """Run the program `path`; returns how many blocks finished. Raises LaunchError with the first
-    lines of the sanitizer's report, or the message of the lane that broke a rule; LaunchLimitError after limit_s
-    seconds."""
+    """Run a kernel that is a program.
+
+    Parameters
+    ----------
+    path
+        The program.
+    request
+        What to run, and on what.
+    limit_s
+        Seconds after which it is stopped.
+
+    Returns
+    -------
+    int
+        How many blocks finished.
+
+    Raises
+    ------
+    LaunchError
+        With the first lines of the sanitizer's report, or the message of the lane that broke a rule.
+    LaunchLimitError
+        When it takes longer than `limit_s`.
+    ExecutorUnavailable
+        When the program does not start, and without room for temporary files.
+    """
     try:
         held = tempfile.TemporaryDirectory(prefix="strata-")
     except OSError as error:

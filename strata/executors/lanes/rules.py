@@ -4,6 +4,12 @@
 bits below the largest exponent. An instruction with k below `block` is one step of k products.
 Measured: sm_90 on an H200, 18.4 million outputs. sm_80 to sm_89: published hardware results.
 sm_75 is a prediction that no card has confirmed to this project; sm_75_block4 is its rival.
+
+References
+----------
+docs/arithmetic.md has the rules and what is known of them.
+M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, "Numerical Behavior of NVIDIA Tensor Cores", PeerJ Computer Science
+7:e330, 2021.
 """
 
 from __future__ import annotations
@@ -15,7 +21,15 @@ from strata.executors.base import StrataError
 
 
 class Rule(NamedTuple):
-    """block: products in one step, 0 for the exact sum rounded once; frac: fraction bits kept."""
+    """How a tensor core sums.
+
+    Parameters
+    ----------
+    block
+        Products in one step, 0 for the exact sum that is rounded once.
+    frac
+        Fraction bits that are kept below the largest exponent.
+    """
 
     block: int
     frac: int
@@ -39,9 +53,17 @@ _PAIR = re.compile(r"([0-9]{1,2}) *[,/] *([0-9]{1,2})")
 
 
 def parse_rule(rule: str | tuple[int, int]) -> Rule:
-    """`exact`, an architecture of `RULES`, or `block,F` such as `8,24`.
+    """The rule of a name or of two numbers.
 
-    Raises StrataError for anything else: block is 4, 8 or 16, F from 20 to 30.
+    Parameters
+    ----------
+    rule
+        `exact`, an architecture of `RULES`, or `block,F` such as `8,24`, as a text or a pair; (0, 0) is `exact`.
+
+    Raises
+    ------
+    StrataError
+        For anything else: block is 4, 8 or 16, F from 20 to 30.
     """
     if isinstance(rule, str):
         if rule in RULES:

@@ -29,24 +29,55 @@ from strata.memory.driver.errors import Fatal, end_if_lost, fatal_if_refused
 
 
 class Given(NamedTuple):
-    """What `shrink` did, in bytes. unmapped: no longer there; released: really given back, not kept by a handle whose
-    release failed."""
+    """What `shrink` did, in bytes.
+
+    Parameters
+    ----------
+    unmapped
+        No longer there.
+    released
+        Really given back, not kept by a handle whose release failed.
+    """
 
     unmapped: int
     released: int
 
 
 class Grown(NamedTuple):
-    """What `grow` did. mapped: bytes of the range that are mapped now; refusal: why it stopped early, or None."""
+    """What `grow` did.
+
+    Parameters
+    ----------
+    mapped
+        Bytes of the range that are mapped now.
+    refusal
+        Why it stopped early, or None.
+    """
 
     mapped: int
     refusal: DriverError | None
 
 
 class Arena:
-    """A range of `total` bytes in pieces of `piece` bytes; `open_arena` makes one with every piece mapped.
+    """A range of memory in pieces; `open_arena` makes one with every piece mapped.
 
     What an interrupt left between two calls is found again by `close`, which may be repeated when it was interrupted.
+
+    Parameters
+    ----------
+    driver
+        Whose memory it is.
+    total
+        Bytes of the range.
+    piece
+        Bytes of each piece but the last, a multiple of the granularity.
+    elastic
+        Whether pieces may be given back.
+
+    Raises
+    ------
+    StrataError
+        For a card without virtual memory calls, for no bytes, and for pieces that are no multiples of the granularity.
     """
 
     def __init__(self, driver: Driver, total: int, piece: int, elastic: bool = True) -> None:
@@ -71,6 +102,7 @@ class Arena:
 
     @property
     def mapped_bytes(self) -> int:
+        """Bytes of the pieces that are mapped."""
         return sum(self.sizes[: self.pieces])
 
     @property
@@ -95,20 +127,43 @@ class Arena:
         return self._open and self.elastic
 
     def address(self, offset: int) -> int:
-        """The address of a byte of the range, mapped or not."""
+        """The address of a byte of the range, mapped or not. Raises StrataError for a byte outside of it."""
         if not 0 <= offset < self.reserved:
             raise StrataError(f"arena: offset {offset}, expected 0 to {self.reserved - 1}")
         return self.base + offset
 
     def view(self, offset: int, nbytes: int) -> View:
-        """A view of mapped bytes that raises StaleView once a mapping below it has ended."""
+        """A view of mapped bytes that raises StaleView once a mapping below it has ended.
+
+        Parameters
+        ----------
+        offset
+            The place of the first byte in the range.
+        nbytes
+            How many.
+
+        Raises
+        ------
+        StaleView
+            When they are not all mapped.
+        """
         return self.driver.view(self.address(offset), nbytes)
 
     def shrink(self, keep: int) -> Given:
-        """Give back the pieces that bytes 0 to keep - 1 do not touch, from the last down, after a synchronize.
+        """Give back pieces from the last down, after a synchronize.
 
-        Raises DriverError when an unmap is refused: that piece and those below it are mapped as before, with contents
-        to be checked, those above are given. Raises Fatal as the module says.
+        Parameters
+        ----------
+        keep
+            The pieces that bytes 0 to keep - 1 touch stay.
+
+        Raises
+        ------
+        DriverError
+            When an unmap is refused: that piece and those below it are mapped as before, with contents to be checked,
+            those above are given.
+        Fatal
+            As the module says.
         """
         self._check("shrink")
         last = next((k for k in range(self.pieces) if self.starts[k] >= keep), self.pieces)
@@ -146,10 +201,24 @@ class Arena:
         return Grown(self.mapped_bytes, None)
 
     def lift(self, keep: int) -> list[int]:
-        """As `shrink`, but the memory is kept: returns the handles of the unmapped pieces, in the order of the pieces.
+        """As `shrink`, but the memory is kept.
 
-        Raises DriverError when an unmap is refused; then every piece is mapped as before. Raises Fatal as `shrink`
-        does; what was lifted until then is the arena's to release again.
+        Parameters
+        ----------
+        keep
+            The pieces that bytes 0 to keep - 1 touch stay.
+
+        Returns
+        -------
+        list of int
+            The handles of the unmapped pieces, in the order of the pieces.
+
+        Raises
+        ------
+        DriverError
+            When an unmap is refused; then every piece is mapped as before.
+        Fatal
+            As `shrink`; what was lifted until then is the arena's to release again.
         """
         self._check("lift")
         last = next((k for k in range(self.pieces) if self.starts[k] >= keep), self.pieces)
@@ -269,10 +338,25 @@ class Arena:
 
 
 def open_arena(driver: Driver, total: int, piece: int, elastic: bool = True) -> Arena:
-    """An arena with every piece mapped, contents anything.
+    """An arena with every piece mapped, whose contents are anything.
 
-    Raises DriverError when the card refuses, with nothing left behind; StrataError when it is asked for no bytes or the
-    pieces are not multiples of the granularity.
+    Parameters
+    ----------
+    driver
+        Whose memory it is.
+    total
+        Bytes of the range.
+    piece
+        Bytes of each piece but the last, a multiple of the granularity.
+    elastic
+        Whether pieces may be given back later.
+
+    Raises
+    ------
+    DriverError
+        When the card refuses, with nothing left behind.
+    StrataError
+        For no bytes, and for pieces that are no multiples of the granularity.
     """
     arena = Arena(driver, total, piece, elastic=True)
     try:

@@ -16,8 +16,25 @@ from strata.memory.driver.errors import Fatal, end_if_lost, fatal_if_refused
 
 
 class DeviceResource:
-    """See `resources.Resource`. content: makes its bytes, uint8, when it is restored; everything it needs is there
-    then. generation: how often it was restored; address: of its first byte, always the same."""
+    """Bytes in device memory that can be released and made again at the same address; see `resources.Resource`.
+
+    Its attribute `generation` says how often it was restored.
+
+    Parameters
+    ----------
+    driver
+        Whose memory it is.
+    name
+        For messages, and for those that need it.
+    nbytes
+        How many bytes it has.
+    content
+        What makes its bytes, uint8, when it is restored; everything that it needs is there then.
+    needs
+        Names of resources that must be there while it is.
+    piece
+        Bytes that memory is mapped in, a multiple of the granularity.
+    """
 
     def __init__(
         self,
@@ -37,10 +54,12 @@ class DeviceResource:
 
     @property
     def present(self) -> bool:
+        """Whether its bytes are there."""
         return self._present
 
     @property
     def address(self) -> int:
+        """The address of its first byte, always the same."""
         return self._arena.base
 
     @property
@@ -54,7 +73,15 @@ class DeviceResource:
         return self._arena.held
 
     def release(self) -> None:
-        """Raises DriverError when an unmap is refused, with the bytes loaded again; Fatal when that fails."""
+        """Give its memory back.
+
+        Raises
+        ------
+        DriverError
+            When an unmap is refused, with the bytes loaded again.
+        Fatal
+            When that fails.
+        """
         self._present = False
         try:
             self._arena.shrink(0)
@@ -69,7 +96,15 @@ class DeviceResource:
             raise
 
     def restore(self) -> None:
-        """Raises DriverError or StrataError with it absent; Fatal when its memory cannot be given back then."""
+        """Take memory and load its bytes.
+
+        Raises
+        ------
+        DriverError, StrataError
+            When that is refused or fails, with the resource absent.
+        Fatal
+            When its memory cannot be given back then.
+        """
         self._arena.retry_unreleased()
         try:
             refusal = self._arena.grow(self.nbytes).refusal

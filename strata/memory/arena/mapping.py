@@ -13,8 +13,21 @@ from strata.memory.driver.errors import Fatal, end_if_lost, fatal_if_refused
 def map_piece(driver: Driver, va: int, size: int, handle: int) -> None:
     """Map a handle and allow access.
 
-    Raises DriverError when it is refused: the handle is not mapped then, and still the caller's. Raises Fatal when that
-    cannot be established.
+    Parameters
+    ----------
+    driver
+        Whose memory it is.
+    va, size
+        The range, reserved and not mapped.
+    handle
+        A handle of so many bytes.
+
+    Raises
+    ------
+    DriverError
+        When it is refused: the handle is not mapped then, and still the caller's.
+    Fatal
+        When that cannot be established.
     """
     try:
         driver.map(va, size, handle)
@@ -34,8 +47,22 @@ def map_piece(driver: Driver, va: int, size: int, handle: int) -> None:
 def unmap_piece(driver: Driver, va: int, size: int, handle: int) -> None:
     """End a mapping of a handle; nothing may use it any more.
 
-    Raises DriverError when it is refused: the handle is mapped with access then, though perhaps anew, so that whoever
-    used its bytes verifies them. Raises Fatal when that cannot be established.
+    Parameters
+    ----------
+    driver
+        Whose memory it is.
+    va, size
+        The range, as it was mapped.
+    handle
+        What is mapped there.
+
+    Raises
+    ------
+    DriverError
+        When it is refused: the handle is mapped with access then, though perhaps anew, so that whoever used its bytes
+        verifies them.
+    Fatal
+        When that cannot be established.
     """
     try:
         driver.unmap(va, size)

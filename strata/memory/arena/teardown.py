@@ -14,15 +14,33 @@ from strata.memory.driver.errors import end_if_lost
 
 
 class Teardown:
-    """The end of one thing: every call is attempted whatever the others answer, and then what was refused is told."""
+    """The end of one thing: every call is attempted whatever the others answer, and then what was refused is told.
+
+    Parameters
+    ----------
+    what
+        What is closed, such as `arena`.
+    """
 
     def __init__(self, what: str) -> None:
-        """what: that which is closed, such as `arena`."""
         self._what = what
         self._left: list[str] = []
 
     def attempt(self, call: Callable[[], Any], again: bool = False) -> None:
-        """again: it was made before and failed, or nobody knows. Raises Fatal when the context is lost."""
+        """Make one call of the end.
+
+        Parameters
+        ----------
+        call
+            The call.
+        again
+            Whether it was made before and failed, or nobody knows: then INVALID_VALUE says that it had its effect.
+
+        Raises
+        ------
+        Fatal
+            When the context is lost.
+        """
         for repeated in (again, True):
             try:
                 call()

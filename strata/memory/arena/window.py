@@ -17,14 +17,32 @@ from strata.memory.driver.errors import fatal_if_refused
 
 
 class Piece(NamedTuple):
-    """Physical memory: a handle and its bytes."""
+    """Physical memory.
+
+    Parameters
+    ----------
+    handle
+        A handle of a driver.
+    size
+        Its bytes.
+    """
 
     handle: int
     size: int
 
 
 class Window:
-    """`size` addresses, reserved for good; `pieces`: what is mapped there, from `address` on."""
+    """Addresses that are reserved for good.
+
+    Its attribute `pieces` is what is mapped there, from `address` on.
+
+    Parameters
+    ----------
+    driver
+        Whose memory it is.
+    size
+        How many addresses, in bytes.
+    """
 
     def __init__(self, driver: Driver, size: int) -> None:
         """Raises DriverError."""
@@ -36,12 +54,25 @@ class Window:
 
     @property
     def mapped_bytes(self) -> int:
+        """Bytes of the pieces that are mapped."""
         return sum(piece.size for piece in self.pieces)
 
     def fill(self, pieces: Sequence[Piece]) -> None:
         """Map pieces behind those that are mapped, with access.
 
-        Raises StrataError when they do not fit, DriverError with none of them mapped, Fatal when that is unknown.
+        Parameters
+        ----------
+        pieces
+            The pieces, in order.
+
+        Raises
+        ------
+        StrataError
+            When they do not fit.
+        DriverError
+            When a map is refused, with none of them mapped.
+        Fatal
+            When that is unknown.
         """
         total = self.mapped_bytes + sum(piece.size for piece in pieces)
         if total > self.size:
@@ -61,9 +92,19 @@ class Window:
             raise
 
     def clear(self, keep: int = 0) -> None:
-        """Unmap all pieces but the first `keep`, from the last down; nothing may use them any more.
+        """Unmap pieces from the last down; nothing may use them any more.
 
-        Raises DriverError when one is refused: it and those below it are mapped as before. Fatal for a lost context.
+        Parameters
+        ----------
+        keep
+            How many pieces stay.
+
+        Raises
+        ------
+        DriverError
+            When one is refused: it and those below it are mapped as before.
+        Fatal
+            For a lost context.
         """
         while len(self.pieces) > keep:
             piece = self.pieces[-1]

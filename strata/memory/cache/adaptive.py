@@ -21,8 +21,23 @@ from strata.memory.cache.residency import MISS
 class Pace:
     """When and how much is swapped.
 
-    decay: factor on all counts after a round, above 0 and below 1; every: windows between rounds; swaps: at most in a
-    round; floor: the count that makes a miss a candidate; margin: how much more it must be used than its victim.
+    Parameters
+    ----------
+    decay
+        The factor on all counts after a round, above 0 and below 1.
+    every
+        Windows between rounds, at least 1.
+    swaps
+        Swaps of a round at most.
+    floor
+        The count that makes a miss a candidate.
+    margin
+        How much more a miss must be used than its victim.
+
+    Raises
+    ------
+    StrataError
+        For a decay, windows or swaps out of their range.
     """
 
     decay: float = 0.7
@@ -39,7 +54,15 @@ class Pace:
 
 
 class Swap(NamedTuple):
-    """incoming: a miss; outgoing: the resident row whose slot it takes; both of one layer."""
+    """Two experts of one layer that change places.
+
+    Parameters
+    ----------
+    incoming
+        The row of a miss.
+    outgoing
+        The resident row whose slot it takes.
+    """
 
     incoming: int
     outgoing: int
@@ -48,9 +71,20 @@ class Swap(NamedTuple):
 def decide(usage: np.ndarray, resident: np.ndarray, barred: np.ndarray, experts: int, pace: Pace) -> list[Swap]:
     """The swaps of a round, those that gain most first.
 
-    usage: float64 [rows]; resident: bool [rows]; barred: bool [rows], rows that must stay as they are; experts: rows
-    of a layer. In each layer the j-th most used miss is paired with the j-th least used resident; equal counts go by
-    row.
+    In each layer the j-th most used miss is paired with the j-th least used resident; equal counts go by row.
+
+    Parameters
+    ----------
+    usage
+        float64 [rows], how often each was used.
+    resident
+        bool [rows].
+    barred
+        bool [rows], rows that must stay as they are.
+    experts
+        Rows of a layer.
+    pace
+        When and how much is swapped.
     """
     found: list[tuple[float, Swap]] = []
     for start in range(0, usage.size, experts):
@@ -70,7 +104,17 @@ def decide(usage: np.ndarray, resident: np.ndarray, barred: np.ndarray, experts:
 
 
 class AdaptiveTier:
-    """Counts routing hits of a cache's experts and swaps. usage: float64 [rows], decayed counts."""
+    """Counts routing hits of a cache's experts and swaps.
+
+    Its attribute `usage`, float64 [rows], has the decayed counts.
+
+    Parameters
+    ----------
+    cache
+        The cache.
+    pace
+        When and how much is swapped; None for the defaults.
+    """
 
     def __init__(self, cache: ExpertCache, pace: Pace | None = None) -> None:
         self.cache = cache

@@ -12,9 +12,21 @@ from strata.memory.cache.slots import ANY_LAYER, Slots
 
 
 class Admission:
-    """Global: the next free slot. per_layer: of L layers, layer l owns `slots // L` slots, the last layer the rest.
+    """Which slot an expert takes when it is admitted: the next free one, or the next of its layer.
 
-    Raises StrataError for per_layer with sized slots: a slot cut for one layer could fall to another one.
+    Parameters
+    ----------
+    geometry
+        The sizes of the experts.
+    slots
+        The slots.
+    per_layer
+        Whether, of L layers, layer l owns `slots // L` slots, the last layer the rest.
+
+    Raises
+    ------
+    StrataError
+        For `per_layer` with sized slots: a slot cut for one layer could fall to another one.
     """
 
     def __init__(self, geometry: ExpertGeometry, slots: Slots, per_layer: bool = False) -> None:
@@ -36,9 +48,21 @@ class Admission:
         return np.flatnonzero(fits & (np.diff(self.slots.off) >= self.geometry.blobs[layer]))
 
     def assign(self, rows: Sequence[int], free: np.ndarray) -> list[tuple[int, int]]:
-        """(row, slot) for each of `rows`, in their order, that still finds a slot; free: bool [slots], the usable ones.
+        """A slot for each expert that still finds one.
 
         A layer whose slots are all taken does not stop the others.
+
+        Parameters
+        ----------
+        rows
+            The experts.
+        free
+            bool [slots], the usable ones.
+
+        Returns
+        -------
+        list of (int, int)
+            (row, slot), in the order of `rows`.
         """
         left = free.copy()
         waiting = {layer: iter(self.places(layer).tolist()) for layer in range(self.geometry.layers)}

@@ -27,11 +27,33 @@ from strata.memory.driver.views import StaleView
 
 
 class ExpertCache:
-    """Made by `opening.open_cache`. `fatal`: why nothing may follow any more, None while all is well.
+    """Experts in device memory, made by `opening.open_cache`.
 
-    books: whose slots are lent; pending: by slot, the row it is written for, until that is promoted; stamps: int64
-    [slots], how often each was written; landings: what must be called before a window or a loan, so that no copy is
-    still on its way.
+    Parameters
+    ----------
+    driver
+        Whose memory it is.
+    source
+        Every expert's bytes.
+    slots
+        Where slots lie.
+    piece
+        Bytes that memory is mapped in, a multiple of the granularity.
+    per_layer
+        Whether each layer has slots of its own, see `Admission`.
+
+    Attributes
+    ----------
+    fatal
+        Why nothing may follow any more, None while all is well.
+    loan_books
+        Whose slots are lent.
+    pending
+        By slot, the row that it is written for, until that is promoted.
+    stamps
+        int64 [slots], how often each was written.
+    landings
+        What must be called before a window or a loan, so that no copy is still on its way.
     """
 
     def __init__(self, driver: Driver, source: ExpertSource, slots: Slots, piece: int, per_layer: bool = False) -> None:
@@ -71,7 +93,8 @@ class ExpertCache:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Around every change: refuses after a fatal end, and remembers one; what ends it is raised as it is."""
+        """Around every change: it refuses after a fatal end, and remembers one; what ends it is raised as it is. Raises
+        Fatal after a fatal end."""
         if self.fatal is not None:
             raise Fatal(f"the cache has ended: {self.fatal}") from self.fatal.__cause__
         try:
@@ -81,7 +104,13 @@ class ExpertCache:
             raise
 
     def loan_book(self, name: str, exclusive: bool = True) -> LoanBook:
-        """A new book that this cache respects; see `LoanBook`."""
+        """A new book that this cache respects.
+
+        Parameters
+        ----------
+        name, exclusive
+            See `LoanBook`.
+        """
         self.loan_books.append(LoanBook(name, exclusive))
         return self.loan_books[-1]
 
@@ -109,11 +138,35 @@ class ExpertCache:
         return free
 
     def find(self, layer: int, expert: int) -> int:
-        """The slot of an expert, or MISS: then its bytes are `source.blob`. A miss is always a right answer."""
+        """The slot of an expert, or `MISS`: then its bytes are `source.blob`.
+
+        A miss is always a right answer.
+
+        Parameters
+        ----------
+        layer, expert
+            The layer, and the expert in it.
+
+        Raises
+        ------
+        StrataError
+            For an expert that does not exist.
+        """
         return self.residency.slot(self.geometry.row(layer, expert))
 
     def view(self, layer: int, expert: int) -> SlotView | None:
-        """The bytes of a resident expert, None for a miss."""
+        """The bytes of a resident expert, None for a miss.
+
+        Parameters
+        ----------
+        layer, expert
+            The layer, and the expert in it.
+
+        Raises
+        ------
+        StrataError
+            For an expert that does not exist.
+        """
         row = self.geometry.row(layer, expert)
         slot = self.residency.slot(row)
         if slot == MISS:
@@ -121,7 +174,20 @@ class ExpertCache:
         return SlotView(self, row, slot, self.arena.view(int(self.slots.off[slot]), self.geometry.blob(row)))
 
     def read(self, layer: int, expert: int) -> np.ndarray:
-        """An expert's bytes, uint8, from its slot when it is resident, else from the host."""
+        """An expert's bytes, uint8, from its slot when it is resident, else from the host.
+
+        Parameters
+        ----------
+        layer, expert
+            The layer, and the expert in it.
+
+        Raises
+        ------
+        StrataError
+            For an expert that does not exist.
+        DriverError
+            When the card refuses.
+        """
         row = self.geometry.row(layer, expert)
         slot = self.residency.slot(row)
         if slot == MISS:
@@ -161,9 +227,26 @@ class ExpertCache:
             return pairs[0][1]
 
     def take(self, book: LoanBook, first: int, stop: int | None = None) -> int:
-        """At rest, the rows of slots first .. stop - 1 become misses and join the book; the table is uploaded.
+        """At rest, the rows of some slots become misses and join a book; the table is uploaded.
 
-        Nothing queued before this reads those slots any more. Returns how many. Raises Fatal when the upload fails.
+        Nothing queued before this reads those slots any more.
+
+        Parameters
+        ----------
+        book
+            Whose loan it is.
+        first, stop
+            Slots first .. stop - 1; None for all from the first on.
+
+        Returns
+        -------
+        int
+            How many rows.
+
+        Raises
+        ------
+        Fatal
+            When the upload fails.
         """
         with self.guard():
             self.rest()
@@ -177,9 +260,19 @@ class ExpertCache:
             return len(pairs)
 
     def give_back(self, book: LoanBook, check: Sequence[tuple[int, int]] | None = None) -> Verified:
-        """Every row of the book returns to its slot, filled from the host; the book is empty afterwards.
+        """Every row of a book returns to its slot, filled from the host; the book is empty afterwards.
 
-        check: the (row, slot) pairs to verify before any is promoted, all when None. Raises Fatal.
+        Parameters
+        ----------
+        book
+            Whose loan ends.
+        check
+            The (row, slot) pairs to verify before any is promoted, all when None.
+
+        Raises
+        ------
+        Fatal
+            When what the slots hold is unknown or wrong.
         """
         pairs = list(book)
         verified = self.install(pairs, pairs if check is None else check, book)
@@ -192,7 +285,22 @@ class ExpertCache:
         check: Sequence[tuple[int, int]] = (),
         book: LoanBook | None = None,
     ) -> Verified:
-        """At rest, fill slots nobody names, wait, verify `check`, promote all of `pairs` and upload. Raises Fatal."""
+        """At rest, fill slots that no row names, wait, verify, promote and upload.
+
+        Parameters
+        ----------
+        pairs
+            (row, slot) of each.
+        check
+            Those of the pairs to verify before any is promoted.
+        book
+            The book that they leave, None for none.
+
+        Raises
+        ------
+        Fatal
+            When what the slots hold is unknown or wrong.
+        """
         with self.guard():
             self.rest()
             self.write(pairs)
@@ -205,8 +313,18 @@ class ExpertCache:
     def write(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Queue the copies of experts into slots that no row names; `wait` for them.
 
-        Raises StrataError, with nothing queued, for a slot that is named, not mapped or not made for the expert, and
-        for an expert that the host does not hold; Fatal for a refused copy.
+        Parameters
+        ----------
+        pairs
+            (row, slot) of each.
+
+        Raises
+        ------
+        StrataError
+            With nothing queued, for a slot that is named, not mapped or not made for the expert, and for an expert that
+            the host does not hold.
+        Fatal
+            For a refused copy.
         """
         with self.guard():
             usable = self.usable_slots()
@@ -233,9 +351,21 @@ class ExpertCache:
                     self.driver.wait_stream(self.stream)
 
     def promote(self, pairs: Sequence[tuple[int, int]], book: LoanBook | None = None) -> None:
-        """Rows name slots that hold their bytes, and leave the book; then the table is uploaded. Nobody reads it now.
+        """Rows name slots that hold their bytes, and leave a book; then the table is uploaded.
 
-        Raises Fatal when the upload fails; the rows are misses again then.
+        Nobody reads it now.
+
+        Parameters
+        ----------
+        pairs
+            (row, slot) of each.
+        book
+            The book that they leave, None for none.
+
+        Raises
+        ------
+        Fatal
+            When the upload fails; the rows are misses again then.
         """
         with self.guard():
             for _, slot in pairs:
@@ -255,7 +385,15 @@ class ExpertCache:
         return self.arena.starts[first:]
 
     def sample(self, pairs: Sequence[tuple[int, int]], first: int = 1) -> list[tuple[int, int]]:
-        """Pairs worth verifying: the first, the last, and those at the boundaries of pieces from `first` on."""
+        """Pairs worth verifying: the first, the last, and those at the boundaries of pieces.
+
+        Parameters
+        ----------
+        pairs
+            (row, slot), in the order of their slots.
+        first
+            The first piece whose boundary counts.
+        """
         return sample(self.slots, pairs, self.boundaries(first))
 
     def close(self) -> None:
@@ -269,7 +407,17 @@ class ExpertCache:
 
 
 class SlotView:
-    """A view of memory, bound to the expert that was in it: a slot that is written again makes it stale too."""
+    """A view of memory, bound to the expert that was in it: a slot that is written again makes it stale too.
+
+    Parameters
+    ----------
+    cache
+        The cache.
+    row, slot
+        The expert, and where it is.
+    view
+        A view of the slot's memory.
+    """
 
     def __init__(self, cache: ExpertCache, row: int, slot: int, view: View) -> None:
         self._cache, self._view = cache, view
@@ -278,7 +426,8 @@ class SlotView:
 
     @property
     def address(self) -> int:
-        """Raises StaleView when the slot was given to another expert, or unmapped, after this view was made."""
+        """The address of the first byte. Raises StaleView when the slot was given to another expert, or unmapped, after
+        this view was made."""
         if self._cache.residency.slot(self.row) != self.slot or self._cache.stamps[self.slot] != self._stamp:
             raise StaleView(f"slot {self.slot} was taken from row {self.row} after this view of it was made")
         return self._view.address

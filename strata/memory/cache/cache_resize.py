@@ -15,7 +15,17 @@ from strata.memory.driver.errors import Refused, fatal_if_refused
 
 
 class Resized(NamedTuple):
-    """slots: wholly mapped ones now; mapped: bytes; experts: rows that left, or came back."""
+    """A cache after it was shrunk or grown.
+
+    Parameters
+    ----------
+    slots
+        Slots that are wholly mapped now.
+    mapped
+        Bytes.
+    experts
+        Rows that left, or came back.
+    """
 
     slots: int
     mapped: int
@@ -30,10 +40,17 @@ def no_replacement(layer: int) -> int:
 class Resizing:
     """Shrinks and grows one cache between requests, while nothing of it is lent.
 
-    replacement: the miss of a layer that takes a returning slot whose expert has become resident elsewhere, or MISS
-    (`AdaptiveTier.hottest_miss`). The evicted rows are remembered and come back to their slots; meanwhile they may be
-    made resident elsewhere. verify_all: compare every slot that comes back, not a sample, None: as
-    `verification.verifies_all` says.
+    The evicted rows are remembered and come back to their slots; meanwhile they may be made resident elsewhere.
+
+    Parameters
+    ----------
+    cache
+        The cache.
+    replacement
+        The miss of a layer that takes a returning slot whose expert has become resident elsewhere, or `MISS`
+        (`AdaptiveTier.hottest_miss`).
+    verify_all
+        Whether every slot that comes back is compared, not a sample; None for what `verification.verifies_all` says.
     """
 
     def __init__(
@@ -48,10 +65,20 @@ class Resizing:
         self._replacement = replacement
 
     def shrink(self, keep: int) -> Resized:
-        """Give back the pieces that the first `keep` bytes do not touch.
+        """Give back pieces of the cache.
 
-        Raises Refused: with nothing changed, or, when an unmap was refused, with the pieces above it given and every
-        row whose slot stayed mapped back in it. Raises Fatal as LEND does.
+        Parameters
+        ----------
+        keep
+            The pieces that the first `keep` bytes do not touch go.
+
+        Raises
+        ------
+        Refused
+            With nothing changed, or, when an unmap was refused, with the pieces above it given and every row whose slot
+            stayed mapped back in it.
+        Fatal
+            When a step failed and it is unknown what holds.
         """
         cache, arena = self.cache, self.cache.arena
         with cache.guard():
@@ -110,10 +137,21 @@ class Resizing:
 class TwoSizes:
     """The cache between its two sizes: the one for decoding, and the one that also covers what decoding alone needs.
 
-    decode_bytes: mapped while decoding, a boundary of pieces; reserve: bytes that stay free when the cache grows;
-    decode_slots: that lie wholly in `decode_bytes`.
+    Its attribute `decode_slots` counts the slots that lie wholly in `decode_bytes`.
 
-    Raises StrataError when `decode_bytes` is no boundary of the arena's pieces or leaves no slot.
+    Parameters
+    ----------
+    cache
+        The cache.
+    decode_bytes
+        Bytes that are mapped while decoding, a boundary of pieces.
+    reserve
+        Bytes that stay free when the cache grows.
+
+    Raises
+    ------
+    StrataError
+        When `decode_bytes` is no boundary of the arena's pieces or leaves no slot.
     """
 
     def __init__(self, cache: ExpertCache, decode_bytes: int, reserve: int = 0) -> None:
@@ -144,9 +182,19 @@ class TwoSizes:
         return arena.grow(arena.mapped_bytes + max(0, free - self.reserve)).mapped
 
     def shrink(self, book: LoanBook) -> None:
-        """Back to the decode size: no row of what goes is resident, and the prompt loan's book forgets what goes.
+        """Shrink the cache to the decode size: no row of what goes is resident.
 
-        Raises DriverError when an unmap is refused, Fatal as the arena does.
+        Parameters
+        ----------
+        book
+            The book of the prompt loan, which forgets what goes.
+
+        Raises
+        ------
+        DriverError
+            When an unmap is refused.
+        Fatal
+            As the arena.
         """
         cache = self.cache
         if cache.arena.mapped_bytes <= self.decode_bytes:

@@ -29,7 +29,17 @@ CORRECTIONS = 6
 
 @dataclass(frozen=True)
 class CacheSize:
-    """slots: of the cache; reserve_mib: that was used; adapted: lowered because the card is small."""
+    """How large a cache is.
+
+    Parameters
+    ----------
+    slots
+        Slots of the cache.
+    reserve_mib
+        The reserve that was used, MiB.
+    adapted
+        Whether the reserve was lowered because the card is small.
+    """
 
     slots: int
     reserve_mib: int
@@ -47,13 +57,31 @@ def cache_size(
     prompt_bytes: int = 0,
     granularity: int = 1,
 ) -> CacheSize:
-    """Slots of a cache in `free` bytes.
+    """How large a cache in some free memory is.
 
-    later: bytes that are allocated after the cache (draft head, logits, verifier); rows: experts of the profile, at
-    most so many slots; reserve_mib: None for the default, which alone a small card may lower; prompt_slots: slots that
-    the smallest prompt chunk borrows, 0 when the prompt path owns `prompt_bytes`; granularity: bytes that memory is
-    mapped in, so that the slots' rounding up does not come out of the reserve. Raises StrataError for negative
-    sizes.
+    Parameters
+    ----------
+    free
+        Bytes that are free.
+    max_blob
+        Bytes of the largest expert.
+    rows
+        Experts of the profile; there are no more slots than that.
+    later
+        Bytes that are allocated after the cache (draft head, logits, verifier).
+    reserve_mib
+        MiB that stay free; None for the default, which alone a small card may lower.
+    prompt_slots
+        Slots that the smallest prompt chunk borrows, 0 when the prompt path owns `prompt_bytes`.
+    prompt_bytes
+        Bytes of the prompt path's own.
+    granularity
+        Bytes that memory is mapped in, so that the slots' rounding up does not come out of the reserve.
+
+    Raises
+    ------
+    StrataError
+        For negative sizes.
     """
     if min(free, later, rows, prompt_slots, prompt_bytes) < 0 or max_blob < 1 or (reserve_mib or 0) < 0:
         raise StrataError(
@@ -74,7 +102,15 @@ def cache_size(
 
 
 def sized_slots(blobs: Sequence[int], budget: int) -> int:
-    """How many slots of the profile, hottest first and each cut to its expert, lie in `budget` bytes."""
+    """How many slots of a profile, each cut to its expert, lie in some bytes.
+
+    Parameters
+    ----------
+    blobs
+        Bytes of the profile's experts, hottest first.
+    budget
+        Bytes of all slots at most.
+    """
     used = 0
     for slot, blob in enumerate(blobs):
         used += round_up(blob, 256)
@@ -84,18 +120,46 @@ def sized_slots(blobs: Sequence[int], budget: int) -> int:
 
 
 def next_opening(nbytes: int, failures: int) -> int:
-    """Bytes of the next opening after `failures` that failed: 3/4 of the last, 0 when there is no further try.
+    """Bytes of the next opening after some that failed.
 
     Memory is charged to the system's commit limit, so an opening can fail while the card has room.
+
+    Parameters
+    ----------
+    nbytes
+        Bytes of the last opening.
+    failures
+        Openings that failed so far.
+
+    Returns
+    -------
+    int
+        3/4 of the last, 0 when there is no further try.
     """
     return 0 if failures > OPEN_RETRIES else nbytes * 3 // 4
 
 
 def correction(nbytes: int, free: int, reserve: int, corrections: int) -> int | None:
-    """Bytes that an automatic cache keeps once a reading says `free` with all its slots written; None: it stays.
+    """Bytes that an automatic cache keeps once all its slots are written.
 
-    corrections: how many were made before; after the sixth it stays. A free figure below 16 MiB says only that too
-    much was taken: then at least 1 GiB goes the first two times, later at least a quarter.
+    A free figure below 16 MiB says only that too much was taken: then at least 1 GiB goes the first two times, later at
+    least a quarter.
+
+    Parameters
+    ----------
+    nbytes
+        Bytes of the cache.
+    free
+        Bytes that are free, as the driver says.
+    reserve
+        Bytes that shall be free.
+    corrections
+        Corrections that were made before; after the sixth the cache stays.
+
+    Returns
+    -------
+    int or None
+        None when the cache stays as it is.
     """
     if free >= reserve - SETTLED or corrections >= CORRECTIONS or nbytes == 0:
         return None

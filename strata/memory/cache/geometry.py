@@ -21,13 +21,39 @@ def blob_bytes(n: int, ff: int, gate_up: RowFormat, down: RowFormat) -> int:
     """Packed bytes of one expert: gate and up of [ff, n] values each, then down of [n, ff].
 
     With n = 2560, ff = 640, IQ3_XXS and IQ4_NL: 2 * 640 * 980 + 2560 * 360 = 2,176,000.
+
+    Parameters
+    ----------
+    n
+        The hidden size.
+    ff
+        Features of the expert.
+    gate_up, down
+        What tells the bytes of a row of gate and up, and of down.
     """
     return 2 * ff * gate_up.row_bytes(n) + n * down.row_bytes(ff)
 
 
 @dataclass(frozen=True)
 class ExpertGeometry:
-    """`layers` layers of `experts` experts each; blobs: bytes of an expert by layer. Row of (l, e): l * experts + e."""
+    """Sizes of the experts of a model.
+
+    The row of expert e of layer l is l * experts + e.
+
+    Parameters
+    ----------
+    layers
+        How many layers there are.
+    experts
+        Experts of a layer.
+    blobs
+        Bytes of an expert, by layer.
+
+    Raises
+    ------
+    StrataError
+        For sizes below 1, and for 2^31 experts or more.
+    """
 
     layers: int
     experts: int
@@ -43,19 +69,42 @@ class ExpertGeometry:
 
     @classmethod
     def uniform(cls, layers: int, experts: int, blob: int) -> ExpertGeometry:
-        """Every layer's experts have `blob` bytes."""
+        """The geometry of layers that all have experts of one size.
+
+        Parameters
+        ----------
+        layers
+            How many layers there are.
+        experts
+            Experts of a layer.
+        blob
+            Bytes of an expert.
+        """
         return cls(layers, experts, (blob,) * max(layers, 0))
 
     @property
     def rows(self) -> int:
+        """How many experts there are in all."""
         return self.layers * self.experts
 
     @property
     def max_blob(self) -> int:
+        """Bytes of the largest expert."""
         return max(self.blobs)
 
     def row(self, layer: int, expert: int) -> int:
-        """The row of an expert. Raises StrataError for one that does not exist."""
+        """The row of an expert.
+
+        Parameters
+        ----------
+        layer, expert
+            The layer, and the expert in it.
+
+        Raises
+        ------
+        StrataError
+            For an expert that does not exist.
+        """
         if not (0 <= layer < self.layers and 0 <= expert < self.experts):
             raise StrataError(f"expert ({layer}, {expert}): expected one of {self.layers} x {self.experts}")
         return layer * self.experts + expert

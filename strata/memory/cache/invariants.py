@@ -22,11 +22,24 @@ from strata.memory.cache.residency import MISS
 def violations(
     cache: ExpertCache, contents: bool = True, read: Callable[[int, int], np.ndarray] | None = None
 ) -> list[str]:
-    """Each broken invariant as a line that begins with its number; empty when all hold.
+    """Every broken invariant of a cache.
 
-    contents: compare bytes for I1, else only whether experts fit their slots. read: (address, bytes) to a uint8 array,
-    for the device's memory; the driver's `copy_out` by default. Copies that are still queued are not waited for.
-    After a fatal end the device's table is not asked: no window will read it.
+    Copies that are still queued are not waited for. After a fatal end the device's table is not asked: no window will
+    read it.
+
+    Parameters
+    ----------
+    cache
+        The cache.
+    contents
+        Whether bytes are compared for I1, else only whether experts fit their slots.
+    read
+        (address, bytes) to a uint8 array, for the device's memory; None for the driver's `copy_out`.
+
+    Returns
+    -------
+    list of str
+        Lines that begin with the number of an invariant, as the module lists them; empty when all hold.
     """
     read = cache.driver.copy_out if read is None else read
     host = cache.residency.host

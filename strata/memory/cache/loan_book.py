@@ -9,9 +9,16 @@ from collections.abc import Iterable, Iterator
 class LoanBook:
     """(row, slot) pairs, each to come back to its slot; nobody else is admitted to that slot meanwhile.
 
-    exclusive: nobody else may make such a row resident either, so that it cannot be in two slots after its return.
-    Without that a row may be made resident elsewhere, be taken from there too, and stand here with several slots.
-    first: while the loan is out, all slots from here on are its own, also those that no row named; None otherwise.
+    Its attribute `first` says, while the loan is out, from which slot on all are its own, also those that no row named;
+    it is None otherwise.
+
+    Parameters
+    ----------
+    name
+        The name of the loan, for messages.
+    exclusive
+        Whether nobody else may make such a row resident either, so that it cannot be in two slots after its return.
+        Without that a row may be made resident elsewhere, be taken from there too, and stand here with several slots.
     """
 
     def __init__(self, name: str, exclusive: bool = True) -> None:

@@ -21,12 +21,33 @@ def open_cache(
     piece: int,
     per_layer: bool = False,
 ) -> ExpertCache:
-    """A cache of `slots`, filled with the profile's rows (hottest first, slots in their order).
+    """A cache that is filled with a profile's rows, slots in their order. Rows that the host does not hold are left
+    out.
 
-    piece: bytes that memory is mapped in, a multiple of the granularity; an engine's option goes through
-    `pieces.segment_bytes`, which refuses less than 64 MiB, smaller ones serve small cards in tests. The memory is
-    zeroed first: a read before a fill is the same every time, and under WDDM it is the card's only then. Rows that the
-    host does not hold are left out. Raises DriverError or StrataError, with nothing left on the card, or Fatal.
+    The memory is zeroed first: a read before a fill is the same every time, and under WDDM it is the card's only then.
+
+    Parameters
+    ----------
+    driver
+        Whose memory it is.
+    source
+        Every expert's bytes.
+    slots
+        The slots of the cache.
+    profile
+        Rows, hottest first.
+    piece
+        Bytes that memory is mapped in, a multiple of the granularity. An engine's option goes through
+        `pieces.segment_bytes`, which refuses less than 64 MiB; smaller ones serve small cards in tests.
+    per_layer
+        Whether each layer has slots of its own, see `Admission`.
+
+    Raises
+    ------
+    DriverError, StrataError
+        When the card refuses or sizes do not fit, with nothing left on the card.
+    Fatal
+        When what the card or the table holds is unknown.
     """
     return _filled(_zeroed(driver, source, slots, piece, per_layer), profile)
 
@@ -40,12 +61,36 @@ def open_largest_cache(
     profile: Sequence[int],
     piece: int,
 ) -> ExpertCache:
-    """As `open_cache`, of at most `nbytes` bytes and as many fewer as leave `reserve` bytes free, before it is filled.
+    """As `open_cache`, of as many bytes as leave a reserve free, before it is filled.
 
-    slots_of: the slots that fit into so many bytes, None when not one does. An opening that fails is tried again with
-    3/4 of its bytes; one that leaves too little, now that all of it has been written, is given back and made smaller
-    (`cache_size.next_opening`, `correction`). Raises StrataError when no size will do, and as `open_cache` does, with
-    nothing left on the card.
+    An opening that fails is tried again with 3/4 of its bytes; one that leaves too little, now that all of it has been
+    written, is given back and made smaller (`cache_size.next_opening`, `correction`).
+
+    Parameters
+    ----------
+    driver
+        Whose memory it is.
+    source
+        Every expert's bytes.
+    slots_of
+        The slots that fit into so many bytes, None when not one does.
+    nbytes
+        Bytes of the cache at most.
+    reserve
+        Bytes that stay free.
+    profile
+        Rows, hottest first.
+    piece
+        Bytes that memory is mapped in, a multiple of the granularity.
+
+    Raises
+    ------
+    StrataError
+        When no size will do, and as `open_cache`, with nothing left on the card.
+    DriverError
+        When the last try is refused, with nothing left on the card.
+    Fatal
+        As `open_cache`.
     """
     failures = corrections = 0
     while True:

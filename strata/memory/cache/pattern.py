@@ -19,7 +19,23 @@ _MASK = (1 << 64) - 1
 
 
 def pattern(row: int, nbytes: int) -> np.ndarray:
-    """The bytes of one expert, uint8 [nbytes]."""
+    """The bytes of one expert.
+
+    Parameters
+    ----------
+    row
+        The row of the expert.
+    nbytes
+        How many bytes it has.
+
+    Returns
+    -------
+    uint8 array [nbytes]
+
+    References
+    ----------
+    S. Vigna, splitmix64.c, https://prng.di.unimi.it/splitmix64.c, 2015: the finaliser.
+    """
     z = np.arange(-(-nbytes // 8), dtype=np.uint64) + np.uint64((row << 32) + _GAMMA & _MASK)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(_MUL_1)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(_MUL_2)
@@ -43,7 +59,17 @@ def place(word: bytes) -> tuple[int, int]:
 def patterned(
     geometry: ExpertGeometry, data: np.ndarray | None = None, absent: frozenset[int] = frozenset()
 ) -> HostArena:
-    """Every expert of a geometry with its pattern; data: page-locked memory to write it into, or None."""
+    """Every expert of a geometry with its pattern.
+
+    Parameters
+    ----------
+    geometry
+        The sizes of the experts.
+    data
+        Memory to write into, uint8 [at least the sum of all blobs], page-locked say; None for new memory.
+    absent
+        Rows that the host shall not hold.
+    """
     data = np.empty(total_bytes(geometry), np.uint8) if data is None else data
     at = 0
     for row in range(geometry.rows):

@@ -19,7 +19,19 @@ MISS = -1
 
 
 class Residency:
-    """int32 [rows] on both sides, uploaded whole. stale: the host's has changed since the last upload."""
+    """Which slot each expert is in: an int32 [rows] table on both sides, uploaded whole.
+
+    Its attribute `stale` says whether the host's has changed since the last upload.
+
+    Parameters
+    ----------
+    driver
+        Whose memory the device's table is in.
+    rows
+        How many experts there are.
+    slots
+        How many slots there are.
+    """
 
     def __init__(self, driver: Driver, rows: int, slots: int) -> None:
         """Takes the device's memory for the table; nothing is uploaded yet. Raises DriverError."""
@@ -60,7 +72,13 @@ class Residency:
         return int(self._row[slot])
 
     def resident(self, first: int = 0, stop: int | None = None) -> list[tuple[int, int]]:
-        """(row, slot) of every row in slots first .. stop - 1, by slot."""
+        """(row, slot) of every row in some slots, by slot.
+
+        Parameters
+        ----------
+        first, stop
+            Slots first .. stop - 1; None for all from the first on.
+        """
         stop = self._row.size if stop is None else stop
         return [(int(self._row[slot]), slot) for slot in range(first, stop) if self._row[slot] != MISS]
 
@@ -74,7 +92,18 @@ class Residency:
         return slot
 
     def promote(self, row: int, slot: int) -> None:
-        """The row names the slot. Raises StrataError when the row has a slot or the slot a row."""
+        """A row names a slot.
+
+        Parameters
+        ----------
+        row, slot
+            The expert, and where it is.
+
+        Raises
+        ------
+        StrataError
+            When the row has a slot or the slot a row.
+        """
         if self.slot(row) != MISS or self.row(slot) != MISS:
             raise StrataError(
                 f"residency: row {row} in slot {self.slot(row)}, slot {slot} of row {self.row(slot)}, expected neither"

@@ -16,10 +16,21 @@ ANY_LAYER = -1
 
 
 class Slots:
-    """Slot k is bytes off[k] to off[k + 1]. They do not change while the arena is open.
+    """Where slots lie in an arena: slot k is bytes off[k] to off[k + 1].
 
-    off: int64 [n + 1], ascending from 0, read-only; layers: int32 [n], the one layer whose experts slot k takes, or
-    ANY_LAYER.
+    They do not change while the arena is open.
+
+    Parameters
+    ----------
+    off
+        int64 [n + 1], ascending from 0; a read-only copy is kept.
+    layers
+        int32 [n], the one layer whose experts slot k takes, or `ANY_LAYER`; a read-only copy is kept.
+
+    Raises
+    ------
+    StrataError
+        For offsets that do not ascend from 0, or are not one more than the layers.
     """
 
     def __init__(self, off: np.ndarray, layers: np.ndarray) -> None:
@@ -35,6 +46,7 @@ class Slots:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all slots."""
         return int(self.off[-1])
 
     @property
@@ -43,10 +55,21 @@ class Slots:
         return bool(np.any(self.layers != ANY_LAYER))
 
     def size(self, slot: int) -> int:
+        """Bytes of a slot."""
         return int(self._sizes[slot])
 
     def takes(self, slot: int, layer: int, nbytes: int) -> bool:
-        """Whether an expert of this layer and size may lie in the slot."""
+        """Whether an expert may lie in a slot.
+
+        Parameters
+        ----------
+        slot
+            The slot.
+        layer
+            The expert's layer.
+        nbytes
+            The expert's bytes.
+        """
         return self._layers[slot] in (ANY_LAYER, layer) and nbytes <= self.size(slot)
 
     def within(self, nbytes: int) -> int:
@@ -59,7 +82,20 @@ class Slots:
 
 
 def uniform_slots(geometry: ExpertGeometry, count: int) -> Slots:
-    """`count` slots that each take any expert: off[k] = k * max_blob."""
+    """Slots that each take any expert: off[k] = k * max_blob.
+
+    Parameters
+    ----------
+    geometry
+        The sizes of the experts.
+    count
+        How many slots.
+
+    Raises
+    ------
+    StrataError
+        For less than one slot.
+    """
     if count < 1:
         raise StrataError(f"{count} slots: expected at least 1")
     off = np.arange(count + 1, dtype=np.int64) * geometry.max_blob
@@ -67,10 +103,23 @@ def uniform_slots(geometry: ExpertGeometry, count: int) -> Slots:
 
 
 def sized_slots(geometry: ExpertGeometry, profile: Sequence[int], cap: int) -> Slots:
-    """Slots cut to the experts of a profile (rows, hottest first), in its order, while they fit into `cap` bytes.
+    """Slots cut to the experts of a profile, in its order, while they fit.
 
-    Each takes experts of its own layer only, and begins at a multiple of SLOT_ALIGN. Raises StrataError when not one
-    fits.
+    Each takes experts of its own layer only, and begins at a multiple of `SLOT_ALIGN`.
+
+    Parameters
+    ----------
+    geometry
+        The sizes of the experts.
+    profile
+        Rows, hottest first.
+    cap
+        Bytes of all slots at most.
+
+    Raises
+    ------
+    StrataError
+        When not one fits, and for a row that does not exist.
     """
     layers: list[int] = []
     off = [0]

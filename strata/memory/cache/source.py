@@ -11,7 +11,13 @@ from strata.memory.cache.geometry import ExpertGeometry
 
 
 class ExpertSource(Protocol):
-    """Every expert's bytes in host memory."""
+    """Every expert's bytes in host memory.
+
+    Attributes
+    ----------
+    geometry
+        The sizes of the experts.
+    """
 
     geometry: ExpertGeometry
 
@@ -29,10 +35,23 @@ class ExpertSource(Protocol):
 
 
 class HostArena:
-    """Experts one after another in one uint8 array, in the order of their rows.
+    """Experts one after another in one array, in the order of their rows.
 
-    data: uint8 [>= sum of all blobs], page-locked or not; pinned: bool [rows], which experts lie in page-locked memory;
-    absent: rows that the host does not hold.
+    Parameters
+    ----------
+    geometry
+        The sizes of the experts.
+    data
+        uint8 [at least the sum of all blobs], page-locked or not.
+    pinned
+        bool [rows], which experts lie in page-locked memory; None for none.
+    absent
+        Rows that the host does not hold.
+
+    Raises
+    ------
+    StrataError
+        For another dtype or shape.
     """
 
     def __init__(
@@ -54,9 +73,12 @@ class HostArena:
         self._layers = np.concatenate([[0], np.cumsum(np.array(geometry.blobs, np.int64) * geometry.experts)])
 
     def has(self, row: int) -> bool:
+        """Whether the host holds an expert."""
         return row not in self.absent
 
     def blob(self, row: int) -> np.ndarray:
+        """The bytes of an expert, uint8, read-only. Raises StrataError for a row that does not exist or that the host
+        does not hold."""
         layer, expert = self.geometry.expert(row)
         if row in self.absent:
             raise StrataError(f"expert ({layer}, {expert}): the host does not hold it")
@@ -67,6 +89,7 @@ class HostArena:
         return bytes_
 
     def pinned(self, row: int) -> bool:
+        """Whether an expert lies in page-locked memory."""
         return self._pinned is not None and bool(self._pinned[row])
 
 

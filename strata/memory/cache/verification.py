@@ -23,7 +23,17 @@ GLANCE = 16
 
 
 class Verified(NamedTuple):
-    """What was compared and found equal. slots: how many; of: how many there were; nbytes: counted by the card."""
+    """What was compared and found equal.
+
+    Parameters
+    ----------
+    slots
+        How many slots.
+    of
+        How many there were to choose from.
+    nbytes
+        Bytes, counted by the card.
+    """
 
     slots: int
     of: int
@@ -31,8 +41,21 @@ class Verified(NamedTuple):
 
 
 class WrongBytes(Fatal):
-    """A slot that differs from its expert. expert: (layer, expert); offset: in the slot, of the first wrong byte;
-    lies: whose bytes the slot holds, None when they are no other expert's, or could not be read again."""
+    """A slot differs from its expert.
+
+    Parameters
+    ----------
+    expert
+        (layer, expert) whose bytes the slot should hold.
+    slot
+        The slot.
+    offset
+        The place of the first wrong byte in the slot.
+    expected, got
+        That byte on the host and on the card.
+    lies
+        (layer, expert) whose bytes the slot holds; None when they are no other expert's, or could not be read again.
+    """
 
     def __init__(
         self,
@@ -52,18 +75,32 @@ class WrongBytes(Fatal):
 
 
 def verifies_all(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether every byte of a slot is compared before its row is promoted; None: as this process's environment says.
+    """Whether every byte of a slot is compared before its row is promoted.
 
-    The one place that reads the switch: whoever gives slots back and is not told `verify_all` asks here.
+    This is the one place that reads the switch: whoever gives slots back and is not told `verify_all` asks here.
+
+    Parameters
+    ----------
+    environ
+        The variables; None for those of this process.
     """
     return switches.read(os.environ if environ is None else environ).value(switches.VERIFY_RECLAIM) == "1"
 
 
 def sample(slots: Slots, pairs: Sequence[tuple[int, int]], boundaries: Iterable[int]) -> list[tuple[int, int]]:
-    """Of (row, slot) pairs in the order of their slots: the first, the last, and those next to each boundary.
+    """Pairs worth verifying: the first, the last, and those next to each boundary.
 
-    Next to a boundary (an offset of the arena) are the slot that holds the byte before it and the one that holds the
-    byte at it; a slot that straddles it is both.
+    Next to a boundary are the slot that holds the byte before it and the one that holds the byte at it; a slot that
+    straddles it is both.
+
+    Parameters
+    ----------
+    slots
+        The slots.
+    pairs
+        (row, slot), in the order of their slots.
+    boundaries
+        Offsets in the arena.
     """
     if not pairs:
         return []
@@ -76,7 +113,29 @@ def sample(slots: Slots, pairs: Sequence[tuple[int, int]], boundaries: Iterable[
 def ranges(
     arena: Arena, slots: Slots, source: ExpertSource, pairs: Sequence[tuple[int, int]]
 ) -> list[tuple[int, np.ndarray]]:
-    """Of each (row, slot) pair, where the slot begins and what it must hold. Raises StrataError as the source does."""
+    """Where the slots of some pairs begin, and what they must hold.
+
+    Parameters
+    ----------
+    arena
+        Where the slots lie.
+    slots
+        The slots.
+    source
+        Every expert's bytes.
+    pairs
+        (row, slot).
+
+    Returns
+    -------
+    list of (int, uint8 array)
+        Address and bytes of each pair.
+
+    Raises
+    ------
+    StrataError
+        For a slot outside the arena, and as the source.
+    """
     first, last = arena.address(0), arena.reserved
     starts = slots.off[[slot for _, slot in pairs]].tolist()
     if starts and not 0 <= min(starts) <= max(starts) < last:
@@ -92,11 +151,29 @@ def verify(
     of: int,
     compared: Sequence[tuple[int, np.ndarray]] | None = None,
 ) -> Verified:
-    """Compare every byte of the slots of (row, slot) pairs with the host's; copies to them must have landed.
+    """Compare every byte of some slots with the host's; copies to them must have landed.
 
-    of: how many pairs there were to choose from; compared: `ranges` of the pairs, when they were made before.
-    Raises WrongBytes for the first slot that differs, and Fatal when fewer bytes were compared than there are, or the
-    driver refuses: then what the slots hold is unknown.
+    Parameters
+    ----------
+    arena
+        Where the slots lie.
+    slots
+        The slots.
+    source
+        Every expert's bytes.
+    pairs
+        (row, slot) of those to compare.
+    of
+        How many pairs there were to choose from.
+    compared
+        `ranges` of the pairs, when they were made before.
+
+    Raises
+    ------
+    WrongBytes
+        For the first slot that differs.
+    Fatal
+        When fewer bytes were compared than there are, or the driver refuses: then what the slots hold is unknown.
     """
     if not pairs:
         return Verified(0, of, 0)
@@ -117,10 +194,25 @@ def verify(
 
 
 def identify_slot(source: ExpertSource, row: int, held: np.ndarray, offset: int) -> tuple[int, int] | None:
-    """(layer, expert) whose bytes lie in a slot that should hold another's, None when they are no expert's.
+    """Whose bytes lie in a slot that should hold another expert's.
 
-    held: uint8, what the slot of expert `row` holds; offset: of its first wrong byte. An expert of another size counts
-    when it agrees as far as both go. Of several equal experts the first one is named.
+    An expert of another size counts when it agrees as far as both go. Of several equal experts the first one is named.
+
+    Parameters
+    ----------
+    source
+        Every expert's bytes.
+    row
+        The row of the expert that the slot should hold.
+    held
+        uint8, what the slot holds.
+    offset
+        The place of its first wrong byte.
+
+    Returns
+    -------
+    (int, int) or None
+        Layer and expert; None when they are no expert's.
     """
     near = slice(offset, offset + GLANCE)
     for other in range(source.geometry.rows):

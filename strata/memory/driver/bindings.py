@@ -16,9 +16,20 @@ from strata.memory.driver.driver import DriverError
 
 
 class Bindings:
-    """One device. cuda: the module `cuda.bindings.driver`; cupy: the module; extra: the extra that fits.
+    """The driver's functions and CuPy for one device.
 
-    Raises ExecutorUnavailable, telling what to do, when this machine has no usable card, CuPy or cuda-bindings.
+    Its attributes are `cuda`, the module `cuda.bindings.driver`, `cupy`, the module, and `extra`, the extra of this
+    project that fits.
+
+    Parameters
+    ----------
+    device
+        The number of the card, counted from 0.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        When this machine has no usable card, CuPy or cuda-bindings; the message tells what to do.
     """
 
     def __init__(self, device: int = 0) -> None:
@@ -39,9 +50,26 @@ class Bindings:
         (self._context,) = self._take("open", self.cuda.cuDevicePrimaryCtxRetain(device))
 
     def call(self, name: str, function: Any, *args: Any) -> Any:
-        """Call the driver and return its value, a tuple of several, or None.
+        """Call the driver, with the device's context current.
 
-        name: of the method for messages. Raises DriverError when the driver answers anything but success.
+        Parameters
+        ----------
+        name
+            The name of the method, for messages.
+        function
+            A function of `cuda`.
+        *args
+            What the function takes.
+
+        Returns
+        -------
+        Any
+            Its value, a tuple of several, or None.
+
+        Raises
+        ------
+        DriverError
+            When the driver answers anything but success.
         """
         self._at_home(name)
         now = self.cuda.cuCtxGetCurrent()
@@ -51,7 +79,22 @@ class Bindings:
             return self.call_current(name, function, *args)
 
     def call_current(self, name: str, function: Any, *args: Any) -> Any:
-        """As `call`, inside `current`: for many calls in a row."""
+        """As `call`, inside `current`: for many calls in a row.
+
+        Parameters
+        ----------
+        name
+            The name of the method, for messages.
+        function
+            A function of `cuda`.
+        *args
+            What the function takes.
+
+        Raises
+        ------
+        DriverError
+            When the driver answers anything but success.
+        """
         answer = function(*args)
         if answer[0] != 0 or len(answer) > 2:
             return self._take(name, answer)

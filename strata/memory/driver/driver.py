@@ -88,7 +88,19 @@ STICKY = frozenset(
 
 
 class DriverError(StrataError):
-    """A driver call was refused. call: the method's name; code: the driver's number; sticky: the context is lost."""
+    """A driver call was refused.
+
+    Its attributes are `call` and `code`, as they were given, and `sticky`.
+
+    Parameters
+    ----------
+    call
+        The method's name.
+    code
+        The driver's number.
+    detail
+        What is known besides, for the message.
+    """
 
     def __init__(self, call: str, code: int, detail: str = "") -> None:
         try:
@@ -101,15 +113,24 @@ class DriverError(StrataError):
 
     @property
     def sticky(self) -> bool:
+        """Whether the context is lost, so that every later call is refused too."""
         return self.code in STICKY
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What `compare` found. compared: bytes that were compared, counted where the comparison ran.
+    """What `compare` found.
 
-    index: of the first range that differs, None when all are equal; offset: of its lowest byte that differs;
-    expected, got: that byte on the host and on the device (-1 when all are equal).
+    Parameters
+    ----------
+    compared
+        Bytes that were compared, counted where the comparison ran.
+    index
+        The index of the first range that differs, None when all are equal.
+    offset
+        The place in that range of the lowest byte that differs, -1 when all are equal.
+    expected, got
+        That byte on the host and on the device, -1 when all are equal.
     """
 
     compared: int
@@ -120,6 +141,7 @@ class Compared:
 
     @property
     def equal(self) -> bool:
+        """Whether all ranges are equal."""
         return self.index is None
 
 
@@ -129,14 +151,33 @@ Event = int
 
 
 def host_address(call: str, host: np.ndarray) -> int:
-    """Where the bytes of a host array begin. Raises TypeError unless it is contiguous uint8 of one dimension."""
+    """Where the bytes of a host array begin.
+
+    Parameters
+    ----------
+    call
+        The method that asks, for the message.
+    host
+        uint8 of one dimension, contiguous.
+
+    Raises
+    ------
+    TypeError
+        For any other array.
+    """
     if host.dtype != np.uint8 or host.ndim != 1 or not host.flags.c_contiguous:
         raise TypeError(f"{call}: {host.dtype} {host.shape}, expected contiguous uint8 of one dimension")
     return int(host.__array_interface__["data"][0])
 
 
 class View(Protocol):
-    """An array over mapped memory that knows when its mapping has gone."""
+    """An array over mapped memory that knows when its mapping has gone.
+
+    Attributes
+    ----------
+    nbytes
+        Bytes of the array.
+    """
 
     nbytes: int
 
@@ -165,7 +206,15 @@ class Graph(Protocol):
 
 
 class Driver(Protocol):
-    """One card as one process sees it. unreleased: handles whose release failed; `create` strikes out what it makes."""
+    """One card as one process sees it.
+
+    Every method but `supported` and `view` raises DriverError when the driver refuses.
+
+    Attributes
+    ----------
+    unreleased
+        Handles whose release failed; `create` strikes out what it makes.
+    """
 
     unreleased: UnreleasedHandles
 
@@ -182,11 +231,25 @@ class Driver(Protocol):
         ...
 
     def reserve(self, size: int, align: int = 0) -> int:
-        """Reserve `size` addresses (a multiple of the granularity) and return the first; nothing is mapped there."""
+        """Reserve addresses, at which nothing is mapped, and return the first.
+
+        Parameters
+        ----------
+        size
+            How many, a multiple of the granularity.
+        align
+            What the first is a multiple of, a power of two; 0 for the granularity.
+        """
         ...
 
     def address_free(self, va: int, size: int) -> None:
-        """Give a range back, exactly as it was reserved; every mapping in it must have ended."""
+        """Give a range of addresses back; every mapping in it must have ended.
+
+        Parameters
+        ----------
+        va, size
+            The range, exactly as it was reserved.
+        """
         ...
 
     def create(self, size: int) -> int:
@@ -198,15 +261,39 @@ class Driver(Protocol):
         ...
 
     def map(self, va: int, size: int, handle: int) -> None:
-        """Map a whole handle at reserved, unmapped addresses; they cannot be accessed before `set_access`."""
+        """Map a whole handle at reserved, unmapped addresses; they cannot be accessed before `set_access`.
+
+        Parameters
+        ----------
+        va
+            The first address.
+        size
+            Bytes of the handle.
+        handle
+            A handle from `create`.
+        """
         ...
 
     def unmap(self, va: int, size: int) -> None:
-        """End one whole mapping. Does not wait for kernels or copies that use it."""
+        """End one whole mapping.
+
+        This does not wait for kernels or copies that use it.
+
+        Parameters
+        ----------
+        va, size
+            The range, exactly as it was mapped.
+        """
         ...
 
     def set_access(self, va: int, size: int) -> None:
-        """Allow reading and writing; the range is mapped without a gap and may span several mappings."""
+        """Allow reading and writing.
+
+        Parameters
+        ----------
+        va, size
+            A range that is mapped without a gap; it may span several mappings.
+        """
         ...
 
     def synchronize(self) -> None:
@@ -217,28 +304,82 @@ class Driver(Protocol):
         """Copy bytes to the card; without a stream the copy has landed on return.
 
         On a stream it is queued: `host` must not change before it has landed; the driver keeps it alive until then.
+
+        Parameters
+        ----------
+        va
+            The first address on the card.
+        host
+            uint8 of one dimension, contiguous.
+        stream
+            A stream of this driver, or None.
         """
         ...
 
     def copy_in_all(self, ranges: Iterable[tuple[int, np.ndarray]], stream: Stream) -> None:
-        """`copy_in` on a stream for each (address, bytes) in turn; the first that is refused is the last. One `copy_in`
-        after another, but with less done between them."""
+        """`copy_in` on a stream for several ranges in turn; the first that is refused is the last.
+
+        It is one `copy_in` after another, but with less done between them.
+
+        Parameters
+        ----------
+        ranges
+            (address, bytes) of each.
+        stream
+            A stream of this driver.
+        """
         ...
 
     def copy_out(self, va: int, n: int) -> np.ndarray:
-        """A copy of `n` bytes on the card; does not wait for streams."""
+        """A copy of bytes on the card; it does not wait for streams.
+
+        Parameters
+        ----------
+        va, n
+            The first address, and how many bytes.
+
+        Returns
+        -------
+        uint8 array [n]
+        """
         ...
 
     def fill(self, va: int, byte: int, n: int) -> None:
-        """Set `n` bytes; they have landed on return."""
+        """Set bytes on the card; they have landed on return.
+
+        Parameters
+        ----------
+        va
+            The first address.
+        byte
+            The value of each, 0 to 255.
+        n
+            How many.
+        """
         ...
 
     def compare(self, va: int, host: np.ndarray) -> Compared:
-        """Compare bytes on the card with `host`, on the card; does not wait for streams."""
+        """Compare bytes on the card with the host's, on the card; this does not wait for streams.
+
+        Parameters
+        ----------
+        va
+            The first address on the card.
+        host
+            uint8 of one dimension, contiguous.
+        """
         ...
 
     def compare_all(self, ranges: Sequence[tuple[int, np.ndarray]]) -> Compared:
-        """`compare` of many ranges at copy speed: one wait in all. Every range is compared, whatever differs."""
+        """`compare` of many ranges at copy speed, with one wait in all.
+
+        Every range is compared, whatever differs.
+
+        Parameters
+        ----------
+        ranges
+            (address, bytes) of each.
+        """
         ...
 
     def stream(self) -> Stream:
@@ -266,7 +407,18 @@ class Driver(Protocol):
         ...
 
     def view(self, va: int, n: int) -> View:
-        """A view of mapped and accessible bytes. Raises StaleView when they are not all mapped."""
+        """A view of mapped and accessible bytes.
+
+        Parameters
+        ----------
+        va, n
+            The first address, and how many bytes.
+
+        Raises
+        ------
+        StaleView
+            When they are not all mapped and accessible.
+        """
         ...
 
     def close(self) -> None:

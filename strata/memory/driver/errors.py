@@ -30,7 +30,18 @@ class Fatal(StrataError):  # noqa: N818 - a state of the engine
 
 @contextmanager
 def fatal_if_refused(what: str) -> Iterator[None]:
-    """Inside, a refusal of the driver is fatal; `what`: the step, and what is unknown after it fails."""
+    """Inside a `with` block, a refusal of the driver is fatal.
+
+    Parameters
+    ----------
+    what
+        The step, and what is unknown after it fails.
+
+    Raises
+    ------
+    Fatal
+        For a DriverError inside.
+    """
     try:
         yield
     except DriverError as error:
@@ -38,6 +49,19 @@ def fatal_if_refused(what: str) -> Iterator[None]:
 
 
 def end_if_lost(error: DriverError, what: str) -> None:
-    """Raises Fatal when the context is lost (see `driver.STICKY`): nothing can be rolled back through it."""
+    """End what cannot be rolled back: nothing can be done through a context that is lost (see `driver.STICKY`).
+
+    Parameters
+    ----------
+    error
+        The refusal.
+    what
+        The step that was refused.
+
+    Raises
+    ------
+    Fatal
+        When the context is lost.
+    """
     if error.sticky:
         raise Fatal(f"{what}: {error}; the context is lost") from error

@@ -30,8 +30,18 @@ __all__ = ["POISON", "FakeCard", "FakeDriver", "FakeGraph", "FaultPlan"]
 class FakeDriver:
     """One process on a FakeCard.
 
-    card: its memory, shared with other drivers and tenants; granularity: a power of two; vmm: what `supported` says;
-    plan: what goes wrong. log: every call so far, which a test may clear.
+    Its methods are those of `driver.Driver`, and some by which a test looks in.
+
+    Parameters
+    ----------
+    card
+        Its memory, shared with other drivers and tenants; None for a card of 8 GiB.
+    granularity
+        A power of two, in bytes.
+    vmm
+        What `supported` says.
+    plan
+        What goes wrong; None for nothing.
     """
 
     def __init__(
@@ -52,10 +62,12 @@ class FakeDriver:
 
     @property
     def plan(self) -> FaultPlan:
+        """What goes wrong."""
         return self._calls.plan
 
     @property
     def log(self) -> list[Call]:
+        """Every call so far, which a test may clear."""
         return self._calls.log
 
     def supported(self) -> bool:
@@ -171,7 +183,17 @@ class FakeDriver:
         return {handle: self.card.physical[handle].size for handle in sorted(self._memory.handles)}
 
     def kernel(self, reads: Sequence[tuple[int, int]], writes: Sequence[tuple[int, int]], stream: Stream) -> None:
-        """Queue a kernel that reads and writes ranges (address, bytes); it stores the complement of what is there."""
+        """Queue a kernel that stores the complement of what is there.
+
+        Parameters
+        ----------
+        reads
+            Ranges (address, bytes) that it reads.
+        writes
+            Ranges that it writes.
+        stream
+            A stream of this driver.
+        """
 
         def run() -> None:
             for va, n in reads:
@@ -202,12 +224,27 @@ class FakeDriver:
         self._memory.write("fill", va, np.broadcast_to(np.uint8(byte), n))
 
     def peek(self, va: int, n: int) -> np.ndarray:
-        """Bytes at mapped addresses, without a call: also of a context that is lost. For use at once, as a view's are,
-        and not to be written to."""
+        """Bytes at mapped addresses, without a call: also of a context that is lost.
+
+        They are for use at once, as a view's are, and not to be written to.
+
+        Parameters
+        ----------
+        va, n
+            The first address, and how many bytes.
+        """
         return self._memory.array(va, n, "peek")
 
     def progress(self, stream: Stream, works: int = 1) -> None:
-        """Let that many queued pieces of work of a stream be done."""
+        """Let queued pieces of work of a stream be done.
+
+        Parameters
+        ----------
+        stream
+            A stream of this driver.
+        works
+            How many pieces.
+        """
         self._queues.progress(stream, works)
 
     def kill(self) -> None:
@@ -244,10 +281,19 @@ class FakeDriver:
 
 @dataclass(frozen=True)
 class FakeGraph:
-    """Captured reads; see `driver.Graph`."""
+    """Captured reads; see `driver.Graph`.
+
+    Parameters
+    ----------
+    driver
+        What runs them.
+    ranges
+        (address, bytes) of each.
+    """
 
     driver: FakeDriver
     ranges: tuple[tuple[int, int], ...]
 
     def launch(self) -> np.ndarray:
+        """Run the reads and return their bytes, uint8."""
         return self.driver.launch(self.ranges)

@@ -16,7 +16,17 @@ MAKERS = frozenset(("reserve", "create", "stream", "record", "page_locked"))
 
 
 class FakeCalls:
-    """plan: what goes wrong; memory: of the process that calls; log: every call so far."""
+    """The calls of one fake driver.
+
+    Its attribute `log` has every call so far.
+
+    Parameters
+    ----------
+    plan
+        What goes wrong.
+    memory
+        The memory of the process that calls.
+    """
 
     def __init__(self, plan: FaultPlan, memory: FakeMemory) -> None:
         self.plan, self._memory = plan, memory
@@ -24,7 +34,24 @@ class FakeCalls:
         self._numbers = count(1)
 
     def make(self, name: str, args: tuple[int, ...], effect: Callable[[], T], flips: list[Corrupt] | None = None) -> T:
-        """One call: what the plan holds for it, its effect, its entry in the log."""
+        """Make one call: what the plan holds for it, its effect, its entry in the log.
+
+        Parameters
+        ----------
+        name
+            The name of the driver's method.
+        args
+            Its numbers, a host array by its size.
+        effect
+            What the call does; its value is the call's.
+        flips
+            A list that takes the bytes to be changed in a copy; None of calls that copy nothing in.
+
+        Raises
+        ------
+        DriverError
+            Where the plan says so, when the context is lost, and what the effect raises.
+        """
         call = Call(next(self._numbers), name, args)
         happenings = self.plan.meet(call)
         for happening in happenings:

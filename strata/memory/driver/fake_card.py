@@ -19,7 +19,19 @@ POISON = 0xA5
 
 @dataclass
 class Physical:
-    """Memory of one handle. references: handles not released; maps: mappings; touched: it was written."""
+    """Memory of one handle.
+
+    Parameters
+    ----------
+    size
+        Its bytes.
+    references
+        Handles that have not been released.
+    maps
+        Mappings.
+    touched
+        Whether it was written.
+    """
 
     size: int
     references: int = 1
@@ -35,7 +47,17 @@ class Physical:
         return self._bytes
 
     def store(self, where: slice, host: np.ndarray) -> None:
-        """Write host bytes, uint8 [where]. The first write of all bytes makes them, since no poison would be left."""
+        """Write bytes.
+
+        The first write of all bytes makes them, since no poison would be left.
+
+        Parameters
+        ----------
+        where
+            The slice of this memory.
+        host
+            uint8, as many as the slice has.
+        """
         if self._bytes is None and host.size == self.size:
             self._bytes = np.array(host, np.uint8)
         else:
@@ -45,7 +67,25 @@ class Physical:
 
 @dataclass
 class FakeCard:
-    """total: bytes of the card. Whoever is not a driver of these tests is a tenant."""
+    """The memory of a card that several drivers share.
+
+    Whoever is not a driver of these tests is a tenant.
+
+    Parameters
+    ----------
+    total
+        Bytes of the card.
+    wddm
+        Whether memory beyond the card is paged, as Windows does it, so that taking never fails.
+    optimism
+        Bytes of memory that nobody has written which are reported as free under WDDM.
+    physical
+        Memory by handle.
+    tenants
+        Bytes by the name of the tenant.
+    ever_paged
+        The most bytes that lay beyond the card at any time.
+    """
 
     total: int
     wddm: bool = False
@@ -92,7 +132,20 @@ class FakeCard:
             self._freed.append(handle)
 
     def take(self, tenant: str, size: int) -> bool:
-        """Another process takes memory; False when the card has no room for it."""
+        """Another process takes memory.
+
+        Parameters
+        ----------
+        tenant
+            Its name.
+        size
+            How many bytes.
+
+        Returns
+        -------
+        bool
+            False when the card has no room for them.
+        """
         if self.used + size > self.total and not self.wddm:
             return False
         self.tenants[tenant] = self.tenants.get(tenant, 0) + size

@@ -18,7 +18,19 @@ _FIRST_ADDRESS = 0x7F00_0000_0000
 
 
 class FakeMemory:
-    """card: where the bytes are; granularity: a power of two; in_use: whether queued work touches (address, size)."""
+    """What one process has of a card: address ranges, handles, mappings, and the rules that it must keep.
+
+    Methods that share a name with one of `driver.Driver` are its effect.
+
+    Parameters
+    ----------
+    card
+        Where the bytes are.
+    granularity
+        A power of two, in bytes.
+    in_use
+        Whether queued work touches (address, size).
+    """
 
     def __init__(self, card: FakeCard, granularity: int, in_use: Callable[[int, int], bool]) -> None:
         self.card = card
@@ -35,7 +47,17 @@ class FakeMemory:
         self._next_address = _FIRST_ADDRESS
 
     def misused(self, name: str, what: str, subject: int = 0) -> DriverError:
-        """The error for a broken rule. subject: the address or handle, which may be doubtful until now."""
+        """The error for a broken rule.
+
+        Parameters
+        ----------
+        name
+            The name of the driver's method.
+        what
+            The rule, and what broke it.
+        subject
+            The address or handle, which may be doubtful until now.
+        """
         if subject in self.doubtful:
             self.doubtful.discard(subject)
         else:
@@ -43,7 +65,15 @@ class FakeMemory:
         return DriverError(name, Code.INVALID_VALUE, what)
 
     def lose(self, name: str, what: str) -> DriverError:
-        """The error for what loses the context."""
+        """The error for what loses the context.
+
+        Parameters
+        ----------
+        name
+            The name of the driver's method.
+        what
+            What was done.
+        """
         self.lost = f"{name}: {what}"
         self.misuse.append(self.lost)
         return DriverError(name, Code.ILLEGAL_ADDRESS, what)
@@ -123,17 +153,32 @@ class FakeMemory:
         self.doubtful.discard(va)
 
     def read(self, name: str, va: int, n: int) -> np.ndarray:
+        """A copy of bytes. Raises DriverError, and loses the context, where they are not mapped with access."""
         out = np.empty(n, np.uint8)
         for memory, inside, there in self.spans(name, va, n):
             out[there] = memory.data[inside]
         return out
 
     def write(self, name: str, va: int, host: np.ndarray) -> None:
+        """Write bytes. Raises DriverError, and loses the context, where they are not mapped with access."""
         for memory, inside, there in self.spans(name, va, host.nbytes):
             memory.store(inside, host[there])
 
     def array(self, va: int, n: int, name: str = "view") -> np.ndarray:
-        """The bytes themselves; a copy when they lie in two mappings, which no NumPy array can span."""
+        """The bytes themselves; a copy when they lie in two mappings, which no NumPy array can span.
+
+        Parameters
+        ----------
+        va, n
+            The first address, and how many bytes.
+        name
+            The name of the driver's method, for messages.
+
+        Raises
+        ------
+        DriverError
+            Where they are not mapped with access; the context is lost then.
+        """
         below = self.mappings.covering(va, n)
         if below is None or len(below) > 1 or not below[0].access:
             return self.read(name, va, n)
@@ -141,7 +186,25 @@ class FakeMemory:
         return self.card.physical[below[0].handle].data[first : first + n]
 
     def spans(self, name: str, va: int, n: int) -> Iterator[tuple[Physical, slice, slice]]:
-        """Where addresses lie: memory, the slice of it, and the slice of the n bytes. Loses the context if nowhere."""
+        """Where addresses lie.
+
+        Parameters
+        ----------
+        name
+            The name of the driver's method, for messages.
+        va, n
+            The first address, and how many bytes.
+
+        Yields
+        ------
+        (Physical, slice, slice)
+            Memory, the slice of it, and the slice of the n bytes.
+
+        Raises
+        ------
+        DriverError
+            Where they are not mapped with access; the context is lost then.
+        """
         below = self.mappings.covering(va, n)
         if below is None or not all(mapping.access for mapping in below):
             raise self.lose(name, f"{va:#x} to {va + n:#x} is not mapped with access")

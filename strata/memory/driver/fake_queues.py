@@ -22,7 +22,17 @@ def _meet(mine: Ranges, others: Ranges) -> tuple[int, int] | None:
 
 @dataclass
 class Work:
-    """Queued work. ranges: (address, bytes) that it touches; run: does it; writes: those of the ranges it writes to."""
+    """Queued work.
+
+    Parameters
+    ----------
+    ranges
+        (address, bytes) that it touches.
+    run
+        What does it.
+    writes
+        Those of the ranges that it writes to.
+    """
 
     ranges: tuple[tuple[int, int], ...]
     run: Callable[[], None]
@@ -60,7 +70,15 @@ class FakeQueues:
         queue.queued += 1
 
     def progress(self, stream: Stream, works: int) -> None:
-        """Do the next `works` pieces of work of a stream."""
+        """Do the next pieces of work of a stream.
+
+        Parameters
+        ----------
+        stream
+            The stream.
+        works
+            How many pieces.
+        """
         self._finish(stream, self._queues[stream].done + works)
 
     def reached(self, event: Event) -> bool:
@@ -82,14 +100,31 @@ class FakeQueues:
             self.wait_stream(stream)
 
     def touches(self, va: int, size: int) -> bool:
-        """Whether work that has not been done touches va .. va + size - 1."""
+        """Whether work that has not been done touches some addresses.
+
+        Parameters
+        ----------
+        va, size
+            The first, and how many.
+        """
         return any(_meet([(va, size)], work.ranges) for queue in self._queues.values() for work in queue.waiting)
 
     def race(self, stream: Stream | None, reads: Ranges, writes: Ranges) -> tuple[int, int] | None:
         """Where work of another stream, still queued, meets a range that is written now, or writes one that is read.
 
-        Nothing says which of the two comes first. stream: of the new work; None for a blocking call, which waits for no
-        stream.
+        Nothing says which of the two comes first.
+
+        Parameters
+        ----------
+        stream
+            Of the new work; None for a blocking call, which waits for no stream.
+        reads, writes
+            Ranges (address, bytes) of the new work.
+
+        Returns
+        -------
+        (int, int) or None
+            The first range of the new work, as (address, bytes), that meets the other's; None where none does.
         """
         for other, queue in self._queues.items():
             for work in queue.waiting if other != stream else ():

@@ -15,7 +15,19 @@ from strata.memory.driver.driver import Code
 
 
 class Call(NamedTuple):
-    """One driver call. args: its numbers, a host array by its size; error: the code it answered, 0 for success."""
+    """One driver call.
+
+    Parameters
+    ----------
+    number
+        Counted from 1.
+    name
+        The name of the driver's method.
+    args
+        Its numbers, a host array by its size.
+    error
+        The code that it answered, 0 for success.
+    """
 
     number: int
     name: str
@@ -25,9 +37,16 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Fail:
-    """The call answers `code`; after: its effect has happened all the same (a release that frees, yet reports).
+    """The call answers an error.
 
     A call that would have returned something (a handle, an address, a stream, an array) keeps nothing when it fails.
+
+    Parameters
+    ----------
+    code
+        The error.
+    after
+        Whether its effect has happened all the same: a release that frees, yet reports.
     """
 
     code: int = Code.UNKNOWN
@@ -36,8 +55,17 @@ class Fail:
 
 @dataclass(frozen=True)
 class Interrupt:
-    """`error`, which no driver raises, comes out of the call: an interrupt, or no memory on the host. after: as `Fail`
-    has it; what the call would have returned is lost then, but nothing that it made is kept."""
+    """What no driver raises comes out of the call: an interrupt, or no memory on the host.
+
+    What the call would have returned is lost then, but nothing that it made is kept.
+
+    Parameters
+    ----------
+    error
+        What is raised.
+    after
+        Whether its effect has happened all the same.
+    """
 
     error: BaseException
     after: bool = False
@@ -45,7 +73,15 @@ class Interrupt:
 
 @dataclass(frozen=True)
 class Corrupt:
-    """One byte that a `copy_in` brings to the card is changed: the one at `offset` is xor-ed with `flip`."""
+    """One byte that a `copy_in` brings to the card is changed.
+
+    Parameters
+    ----------
+    offset
+        The place of the byte in what is copied.
+    flip
+        What the byte is xor-ed with.
+    """
 
     offset: int = 0
     flip: int = 1
@@ -53,7 +89,13 @@ class Corrupt:
 
 @dataclass(frozen=True)
 class Report:
-    """`mem_info` reports this many free bytes."""
+    """`mem_info` reports another figure.
+
+    Parameters
+    ----------
+    free
+        The free bytes that it reports.
+    """
 
     free: int = 0
 
@@ -65,7 +107,13 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """Something happens just before the call: another process takes or leaves memory, say."""
+    """Something happens just before the call: another process takes or leaves memory, say.
+
+    Parameters
+    ----------
+    act
+        What happens.
+    """
 
     act: Callable[[], object]
 
@@ -82,26 +130,66 @@ class _Rule:
 
 @dataclass
 class FaultPlan:
-    """The rules of one driver. times: how many calls a rule meets before it is used up."""
+    """The rules of one driver. Its attribute `met` counts the happenings that came about."""
 
     _rules: list[_Rule] = field(default_factory=list)
     _seen: Counter[str] = field(default_factory=Counter)
     met: int = 0  # happenings that came about
 
     def at(self, number: int, what: Happening) -> None:
-        """At the call of that number."""
+        """Something happens at one call.
+
+        Parameters
+        ----------
+        number
+            The number of the call.
+        what
+            What happens.
+        """
         self._rules.append(_Rule(lambda call, _: call.number == number, what, 1))
 
     def nth(self, name: str, occurrence: int, what: Happening, times: int = 1) -> None:
-        """At an occurrence of a call of that name, counted from the making of the plan, and those after it."""
+        """Something happens at an occurrence of a call, and at those after it.
+
+        Parameters
+        ----------
+        name
+            The name of the driver's method.
+        occurrence
+            Counted from the making of the plan.
+        what
+            What happens.
+        times
+            How many calls the rule meets before it is used up.
+        """
         self._rules.append(_Rule(lambda call, seen: call.name == name and seen >= occurrence, what, times))
 
     def when(self, applies: Callable[[Call], bool], what: Happening, times: int = 1) -> None:
-        """At the first `times` calls that the predicate accepts."""
+        """Something happens at the first calls that a predicate accepts.
+
+        Parameters
+        ----------
+        applies
+            The predicate.
+        what
+            What happens.
+        times
+            How many calls the rule meets before it is used up.
+        """
         self._rules.append(_Rule(lambda call, _: applies(call), what, times))
 
     def next(self, name: str, what: Happening, times: int = 1) -> None:
-        """At the next calls of that name."""
+        """Something happens at the next calls of a name.
+
+        Parameters
+        ----------
+        name
+            The name of the driver's method.
+        what
+            What happens.
+        times
+            How many calls the rule meets before it is used up.
+        """
         self.nth(name, self._seen[name] + 1, what, times)
 
     def clear(self) -> None:

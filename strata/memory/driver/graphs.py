@@ -19,7 +19,17 @@ class StaleGraph(StrataError):  # noqa: N818 - a state of the graph
 
 
 class Place(Protocol):
-    """What a graph's address belongs to. present: whether its own bytes are there."""
+    """What a graph's address belongs to.
+
+    Attributes
+    ----------
+    name
+        For messages.
+    address
+        The address of its first byte.
+    present
+        Whether its own bytes are there.
+    """
 
     name: str
 
@@ -31,7 +41,17 @@ class Place(Protocol):
 
 
 class BoundGraph:
-    """A graph with the places whose addresses it was captured with, all of them present at that moment."""
+    """A graph with the places whose addresses it was captured with, all of them present at that moment.
+
+    Parameters
+    ----------
+    name
+        For messages.
+    graph
+        What was captured.
+    places
+        Whatever the graph has an address of.
+    """
 
     def __init__(self, name: str, graph: Graph, places: Sequence[Place]) -> None:
         self.name = name

@@ -21,9 +21,23 @@ from strata.memory.driver.views import MappedView, Mappings
 
 
 class RealDriver:
-    """See `driver.Driver`. Raises ExecutorUnavailable, telling what to do, when this machine cannot provide it.
+    """A card through the CUDA driver's virtual memory calls; see `driver.Driver` for its methods.
 
-    device: its index; bindings: what to call in place of the device's own, for a test.
+    Parameters
+    ----------
+    device
+        The number of the card, counted from 0.
+    bindings
+        What to call in place of the device's own, for a test.
+
+    Raises
+    ------
+    ExecutorUnavailable
+        When this machine cannot provide it; the message tells what to do.
+
+    References
+    ----------
+    NVIDIA, CUDA Driver API, "Virtual Memory Management".
     """
 
     def __init__(self, device: int = 0, bindings: Bindings | None = None) -> None:
@@ -174,7 +188,13 @@ class RealDriver:
         return self._host.array(n)
 
     def is_page_locked(self, address: int, n: int) -> bool:
-        """Whether host memory is part of what `page_locked` gave."""
+        """Whether host memory is part of what `page_locked` gave.
+
+        Parameters
+        ----------
+        address, n
+            The first address, and how many bytes.
+        """
         return self._host.holds(address, n)
 
     def view(self, va: int, n: int) -> MappedView:
@@ -209,7 +229,15 @@ class RealDriver:
 
 
 class RealGraph:
-    """Captured launches of a kernel that reads ranges; the graph keeps their addresses."""
+    """Captured launches of a kernel that reads ranges; the graph keeps their addresses.
+
+    Parameters
+    ----------
+    driver
+        What runs it.
+    ranges
+        (address, bytes) of each.
+    """
 
     def __init__(self, driver: RealDriver, ranges: Sequence[tuple[int, int]]) -> None:
         self._driver = driver

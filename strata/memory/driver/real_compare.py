@@ -50,7 +50,15 @@ class _Lane:
 
 
 class Comparer:
-    """The lanes of one driver, which take 2 x PIECE bytes on the card and on the host from its opening on."""
+    """The lanes of one driver, which take 2 x `PIECE` bytes on the card and on the host from its opening on.
+
+    Parameters
+    ----------
+    bindings
+        The driver's functions.
+    is_page_locked
+        Whether host memory (address, bytes) is page-locked.
+    """
 
     def __init__(self, bindings: Bindings, is_page_locked: Callable[[int, int], bool]) -> None:
         self._bindings = bindings
@@ -82,7 +90,19 @@ class Comparer:
         return Compared(compared, first.index, first.offset, first.expected, first.got)
 
     def launch_copy(self, va: int, out: int, out_at: int, n: int, stream: int) -> None:
-        """Queue the kernel that copies bytes at `va` to out + out_at with its own loads."""
+        """Queue the kernel that copies bytes with its own loads.
+
+        Parameters
+        ----------
+        va
+            Where the bytes are.
+        out, out_at
+            Where they go: an address, and an offset from it.
+        n
+            How many bytes.
+        stream
+            The stream that it is queued on.
+        """
         self._launch(self._copy, n, stream, (va, 0, out, out_at, n))
 
     def close(self) -> None:

@@ -15,7 +15,13 @@ _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE: page-locked for every context
 
 
 class PageLocked:
-    """All of one driver's."""
+    """All page-locked host memory of one driver.
+
+    Parameters
+    ----------
+    bindings
+        The driver's functions.
+    """
 
     def __init__(self, bindings: Bindings) -> None:
         self._cuda, self._call = bindings.cuda, bindings.call
@@ -34,7 +40,13 @@ class PageLocked:
         return np.frombuffer(memoryview(memory), np.uint8)
 
     def holds(self, address: int, n: int) -> bool:
-        """Whether `n` bytes of host memory are part of an array."""
+        """Whether bytes of host memory are part of one of its arrays.
+
+        Parameters
+        ----------
+        address, n
+            The first address, and how many bytes.
+        """
         at = bisect_right(self._held, (address, 1 << 63)) - 1
         return at >= 0 and address + n <= sum(self._held[at])
 

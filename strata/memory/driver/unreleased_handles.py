@@ -15,7 +15,17 @@ class UnreleasedHandles:
         self._kept: dict[int, tuple[object, int]] = {}
 
     def keep(self, owner: object, handle: int, size: int) -> None:
-        """The handle may still hold memory. owner: who tries again."""
+        """Note a handle that may still hold memory.
+
+        Parameters
+        ----------
+        owner
+            Who tries again.
+        handle
+            The handle.
+        size
+            Its bytes.
+        """
         self._kept[handle] = (owner, size)
 
     def strike(self, handle: int) -> None:

@@ -25,7 +25,19 @@ class StaleView(StrataError):  # noqa: N818 - a state of the view
 
 @dataclass
 class Mapping:
-    """Addresses va .. va + size - 1. generation: different for every mapping ever made; access: may be read."""
+    """Addresses va .. va + size - 1 that have memory.
+
+    Parameters
+    ----------
+    va, size
+        The first address, and how many.
+    handle
+        The handle of the memory.
+    generation
+        A number that is different for every mapping ever made.
+    access
+        Whether it may be read and written.
+    """
 
     va: int
     size: int
@@ -49,9 +61,16 @@ class Mappings:
         return len(self._starts)
 
     def add(self, va: int, size: int, handle: int) -> Mapping:
-        """A mapping that has been made, still without access.
+        """Note a mapping that has been made, still without access.
 
         Whatever was thought to be mapped there is not: its unmap reported a failure and had its effect.
+
+        Parameters
+        ----------
+        va, size
+            The first address, and how many.
+        handle
+            The handle of the memory.
         """
         self.forget(va, size)
         made = Mapping(va, size, handle, next(self._generations))
@@ -66,7 +85,13 @@ class Mappings:
         return gone
 
     def forget(self, va: int, n: int) -> None:
-        """Nothing is mapped at va .. va + n - 1 any more."""
+        """Note that nothing is mapped at some addresses any more.
+
+        Parameters
+        ----------
+        va, n
+            The first, and how many.
+        """
         for gone in self.touching(va, n):
             self.remove(gone.va)
 
@@ -75,7 +100,18 @@ class Mappings:
         return self._by_start.get(va)
 
     def covering(self, va: int, n: int) -> list[Mapping] | None:
-        """The mappings below va .. va + n - 1 in order, None when one of these addresses is not mapped."""
+        """The mappings below some addresses, in order.
+
+        Parameters
+        ----------
+        va, n
+            The first, and how many.
+
+        Returns
+        -------
+        list of Mapping or None
+            None when one of these addresses is not mapped.
+        """
         found: list[Mapping] = []
         at = bisect_right(self._starts, va) - 1
         need = va
@@ -91,12 +127,33 @@ class Mappings:
         return found
 
     def touching(self, va: int, n: int) -> list[Mapping]:
-        """Every mapping that has an address in va .. va + n - 1."""
+        """Every mapping that has one of some addresses.
+
+        Parameters
+        ----------
+        va, n
+            The first, and how many.
+        """
         return [mapping for mapping in self if mapping.va < va + n and va < mapping.va + mapping.size]
 
 
 class MappedView:
-    """`nbytes` bytes at `address`; see `driver.View`."""
+    """A view of mapped bytes; see `driver.View`.
+
+    Parameters
+    ----------
+    mappings
+        The mappings of the driver.
+    va, n
+        The first address, and how many bytes.
+    make
+        What makes the array of (address, bytes).
+
+    Raises
+    ------
+    StaleView
+        When they are not all mapped and accessible.
+    """
 
     def __init__(self, mappings: Mappings, va: int, n: int, make: Callable[[int, int], Any]) -> None:
         self._mappings = mappings

@@ -21,7 +21,17 @@ OWN_CHUNK = 1024
 def request_chunk(chunk: int, tokens: int) -> int:
     """The chunk of one request: no more than the planned one, no more of the grid than its tokens fill.
 
-    Raises Refused for a request without tokens or a chunk that is not on the grid.
+    Parameters
+    ----------
+    chunk
+        The planned one, a multiple of the grid.
+    tokens
+        Tokens of the request.
+
+    Raises
+    ------
+    Refused
+        For a request without tokens or a chunk that is not on the grid.
     """
     _on_grid(chunk)
     if tokens < 1:
@@ -32,8 +42,22 @@ def request_chunk(chunk: int, tokens: int) -> int:
 def cut(tokens: int, chunk: int, stream_all: int = STREAM_ALL) -> list[int]:
     """Lengths of a request's chunks: as few as possible and all but the last equal, on the grid.
 
-    A remainder below `stream_all` stays a short last chunk, because it does not stream all experts: growing it to the
-    size of the others would. 20,036 tokens at 8,192 are 3 x 6,912 (the last 6,212); 16,402 are 2 x 8,192 + 18.
+    A short remainder stays a short last chunk, because it does not stream all experts: growing it to the size of the
+    others would. 20,036 tokens at 8,192 are 3 x 6,912 (the last 6,212); 16,402 are 2 x 8,192 + 18.
+
+    Parameters
+    ----------
+    tokens
+        Tokens of the request.
+    chunk
+        The largest chunk, a multiple of the grid.
+    stream_all
+        Tokens from which on a chunk streams all experts.
+
+    Raises
+    ------
+    Refused
+        For negative tokens or a chunk that is not on the grid.
     """
     _on_grid(chunk)
     if tokens < 0:
@@ -51,9 +75,18 @@ def cut(tokens: int, chunk: int, stream_all: int = STREAM_ALL) -> list[int]:
 
 
 def own_chunk(asked: int, free: int, needed: Callable[[int], int]) -> int:
-    """The chunk of a prompt path with buffers of its own in `free` bytes: the asked one or the next that fits, or 0.
+    """The chunk of a prompt path with buffers of its own: the one that was asked for or the next that fits, or 0.
 
-    needed: bytes of a workspace for so many tokens; 512 MiB must remain free beside them.
+    512 MiB must remain free beside its buffers.
+
+    Parameters
+    ----------
+    asked
+        The chunk that was asked for, tokens.
+    free
+        Bytes that are free.
+    needed
+        Bytes of a workspace for so many tokens.
     """
     for chunk in (asked, *(step for step in OWN_STEPS if step < asked)):
         if needed(chunk) + OWN_MARGIN <= free:

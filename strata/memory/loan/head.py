@@ -39,6 +39,8 @@ LEAST_FRESH = 1024
 
 
 class HeadPhase(StrEnum):
+    """Where a head alias stands; the module says what each phase means."""
+
     DECODE = "DECODE"
     PROMPT = "PROMPT"
     FAILED = "FAILED"
@@ -46,12 +48,33 @@ class HeadPhase(StrEnum):
 
 
 class HeadAlias:
-    """One engine's head alias over one cache. Not thread safe; called between windows.
+    """One engine's head alias over one cache.
 
-    least_fresh: fresh tokens below which the head stays; keep: slots that no prompt borrows; note: why the last prompt
-    was read with the small plan, empty when it was not. tail: the in-place loan of the small plan. verify_all: compare
-    every slot that comes back, not a sample, None: as `verification.verifies_all` says; verified: what was compared of
-    those that came back last.
+    It is not thread safe and called between windows.
+
+    Parameters
+    ----------
+    head
+        The output head.
+    tail
+        The in-place loan of the small plan.
+    path
+        The prompt path.
+    least_fresh
+        Fresh tokens below which the head stays.
+    keep
+        Slots that no prompt borrows.
+    most_chunk
+        Tokens of any chunk at most.
+    verify_all
+        Whether every slot that comes back is compared, not a sample; None for what `verification.verifies_all` says.
+
+    Attributes
+    ----------
+    note
+        Why the last prompt was read with the small plan, empty when it was not.
+    verified
+        What was compared of the slots that came back last.
     """
 
     def __init__(
@@ -102,9 +125,19 @@ class HeadAlias:
         return prompt_plan(self.lendable(), self.path.shape, most_chunk=most)
 
     def enter(self, fresh: int) -> Workspace:
-        """Lay out a workspace for a prompt of `fresh` tokens: in W and PROMPT, or in the tail and DECODE, with `note`.
+        """Lay out a workspace for a prompt: in W and PROMPT, or in the tail and DECODE, with `note`.
 
-        Raises Refused, with nothing changed, when not even the small plan fits, and Fatal.
+        Parameters
+        ----------
+        fresh
+            Tokens to read, at least 1.
+
+        Raises
+        ------
+        Refused
+            With nothing changed, when not even the small plan fits.
+        Fatal
+            When a step failed and it is unknown what holds.
         """
         self._expect(HeadPhase.DECODE)
         if fresh < 1:

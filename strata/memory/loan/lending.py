@@ -28,7 +28,17 @@ SPARE_BYTES = 128 * MiB
 
 
 class Lent(NamedTuple):
-    """mib: really released; experts: became misses; chunk: the largest meanwhile, 0 when the path owns its memory."""
+    """What LEND answers.
+
+    Parameters
+    ----------
+    mib
+        MiB that were really released.
+    experts
+        Experts that became misses.
+    chunk
+        The largest prompt chunk meanwhile, tokens; 0 when the prompt path owns its memory.
+    """
 
     mib: int
     experts: int
@@ -36,7 +46,17 @@ class Lent(NamedTuple):
 
 
 class Reclaimed(NamedTuple):
-    """MiB that came back, rows that were filled again, milliseconds."""
+    """What RECLAIM answers.
+
+    Parameters
+    ----------
+    mib
+        MiB that came back.
+    experts
+        Rows that were filled again.
+    ms
+        Milliseconds that it took.
+    """
 
     mib: int
     experts: int
@@ -45,7 +65,21 @@ class Reclaimed(NamedTuple):
 
 @dataclass(frozen=True)
 class Loan:
-    """A loan that is out. first: its first slot; tail: its pieces; answer: what LEND answered; released: its bytes."""
+    """A loan that is out.
+
+    Parameters
+    ----------
+    first
+        Its first slot.
+    tail
+        Its pieces.
+    mapped
+        Bytes that were mapped before it.
+    answer
+        What LEND answered.
+    released
+        Bytes that were released.
+    """
 
     first: int
     tail: Tail
@@ -65,11 +99,24 @@ def owns_its_memory(first: int) -> int:
 
 
 class Lending:
-    """The one loan of a cache to other processes. Not thread safe: the main loop calls it between requests.
+    """The one loan of a cache to other processes.
 
-    chunk: see ChunkBelow; setup: what the engine was started with; verify_all: every byte of every slot before its row
-    is promoted, not those at the ends and at the boundaries of pieces only, None: as `verification.verifies_all` says;
-    clock: seconds. verified: what the last RECLAIM compared.
+    It is not thread safe: the main loop calls it between requests. Its attribute `verified` says what the last RECLAIM
+    compared.
+
+    Parameters
+    ----------
+    cache
+        The cache.
+    chunk
+        The largest prompt chunk beside a loan, see `ChunkBelow`.
+    setup
+        What the engine was started with; None for nothing that rejects a loan.
+    verify_all
+        Whether every byte of every slot is compared before its row is promoted, not only slots at the ends and at the
+        boundaries of pieces; None for what `verification.verifies_all` says.
+    clock
+        Seconds.
     """
 
     def __init__(
@@ -96,11 +143,24 @@ class Lending:
         return "" if self.cache.arena.segmented() else "the cache is not made of pieces"
 
     def lend(self, mib: int, said: str = "") -> Lent:
-        """Give away at least `mib` MiB of the tail, in whole pieces. While a loan is out: its answer, whatever `mib`.
+        """Give away at least so many MiB of the tail, in whole pieces.
 
-        said: what was asked for as a refusal shows it, when that is not `mib` MiB.
-        Raises Refused with nothing changed, or undone (or, while a loan is out, when pieces that a refused RECLAIM has
-        mapped cannot be given again), and Fatal.
+        While a loan is out, its answer comes again, whatever is asked for.
+
+        Parameters
+        ----------
+        mib
+            How many MiB.
+        said
+            What was asked for as a refusal shows it, when that is not `mib` MiB.
+
+        Raises
+        ------
+        Refused
+            With nothing changed, or undone; or, while a loan is out, when pieces that a refused RECLAIM has mapped
+            cannot be given again.
+        Fatal
+            When a step failed and it is unknown what holds.
         """
         with self.cache.guard():
             self._capable()
@@ -119,7 +179,15 @@ class Lending:
             return answer
 
     def reclaim(self) -> Reclaimed:
-        """Take the loan back. Raises Refused (the loan stays out, try again later) and Fatal."""
+        """Take the loan back.
+
+        Raises
+        ------
+        Refused
+            When that cannot be done now: the loan stays out, to be tried again later.
+        Fatal
+            When what the slots hold is unknown or wrong.
+        """
         with self.cache.guard():
             began = self._clock()
             self._capable()

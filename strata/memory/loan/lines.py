@@ -13,13 +13,20 @@ MOST_MIB = 10**15
 
 
 class LendingLines:
-    """Answers the two commands of a line protocol. status: what the process should end with, None while it goes on."""
+    """Answers the two commands of a line protocol.
+
+    Parameters
+    ----------
+    lending
+        The loan that they are about.
+    """
 
     def __init__(self, lending: Lending) -> None:
         self.lending = lending
 
     @property
     def status(self) -> int | None:
+        """What the process should end with, None while it goes on."""
         fatal = self.lending.cache.fatal
         return None if fatal is None else fatal.status
 

@@ -14,10 +14,23 @@ LEAST_REPEAT_TOKENS = 256
 
 @dataclass(frozen=True)
 class LoanSwitches:
-    """elastic: the master, without it the rest has no effect; mtp, head: whether the draft layer's experts (X) and the
-    output head (H) are lent; retain: the start's chunk is the largest later; repeat: later prompts borrow as well, from
-    `repeat_tokens` tokens on that are really read; verify_all: every slot that comes back is compared, not a sample;
-    when absent as the environment says."""
+    """What the environment asks of prompt loans.
+
+    Parameters
+    ----------
+    elastic
+        The master: without it the rest has no effect.
+    mtp, head
+        Whether the draft layer's experts (X) and the output head (H) are lent.
+    retain
+        Whether the start's chunk is the largest later.
+    repeat
+        Whether later prompts borrow as well.
+    repeat_tokens
+        Tokens really read from which on they do.
+    verify_all
+        Whether every slot that comes back is compared, not a sample; when absent as the environment says.
+    """
 
     elastic: bool = False
     mtp: bool = False

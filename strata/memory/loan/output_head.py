@@ -11,13 +11,22 @@ from strata.memory.driver.errors import Fatal
 
 
 class Head:
-    """The output head in device memory of its own. content: uint8, page-locked, what it must hold; address: of its
-    first byte, always the same. As a `Place` of graphs it is present while its bytes are there, all compared."""
+    """The output head in device memory of its own.
+
+    As a `Place` of graphs it is present while its bytes are there, all compared.
+
+    Parameters
+    ----------
+    arena
+        With every piece mapped, for exactly these bytes.
+    content
+        uint8, page-locked: what it must hold.
+    """
 
     name = "H"
 
     def __init__(self, arena: Arena, content: np.ndarray) -> None:
-        """arena: with every piece mapped, for exactly these bytes. Loads them. Raises StrataError."""
+        """Loads the bytes. Raises StrataError, also for an arena of another size."""
         if arena.total != content.nbytes or arena.mapped_bytes < content.nbytes:
             raise StrataError(f"head of {content.nbytes} bytes in {arena.mapped_bytes} mapped of {arena.total}")
         self.arena, self.content = arena, content
@@ -28,10 +37,12 @@ class Head:
 
     @property
     def address(self) -> int:
+        """The address of its first byte, always the same."""
         return self.arena.base
 
     @property
     def present(self) -> bool:
+        """Whether its bytes are there, all compared."""
         return self._present
 
     def lift(self) -> list[Piece]:
@@ -41,9 +52,17 @@ class Head:
         return [Piece(handle, size) for handle, size in zip(self.arena.lift(0), sizes, strict=True)]
 
     def load(self) -> None:
-        """Write its bytes and compare every one on the card; address and bytes are then those it was captured with.
+        """Write its bytes and compare every one on the card; address and bytes are then those that graphs were captured
+        with.
 
-        Raises DriverError, or StrataError for a byte that differs.
+        Raises
+        ------
+        DriverError
+            When the card refuses.
+        StrataError
+            For a byte that differs.
+        Fatal
+            When its address has changed.
         """
         if self.address != self._address:
             raise Fatal(f"the head is at {self.address:#x}, graphs were captured with {self._address:#x}")

@@ -35,13 +35,37 @@ __all__ = ["FOLLOWS", "Phase", "Prompt", "PromptLoan", "Read"]
 
 
 class PromptLoan:
-    """One engine's loans. Not thread safe, no clock: the main loop calls it between windows.
+    """One engine's loans.
 
-    resources: H, X, D, V, G and what else only decoding needs; sizes: the cache between its two sizes; tail, path: the
-    loan of slots and the workspace in them; target: where request state lives (its resource is among `resources`).
-    most_chunk: of any prompt; keep: slots that a prompt without the loan does not borrow. start_chunk: of the first
-    prompt's plan. note: why the last prompt took no loan, empty when it did. visited: every phase so far. verified:
-    what was compared of the slots that came back last, all of them with `switches.verify_all`.
+    It is not thread safe and has no clock: the main loop calls it between windows.
+
+    Parameters
+    ----------
+    resources
+        H, X, D, V, G and what else only decoding needs.
+    sizes
+        The cache between its two sizes.
+    tail, path
+        The loan of slots, and the prompt path whose workspace lies in them.
+    target
+        Where request state lives; its resource is among `resources`.
+    switches
+        What the environment asks for.
+    most_chunk
+        Tokens of any prompt's chunk at most.
+    keep
+        Slots that a prompt without the loan does not borrow.
+
+    Attributes
+    ----------
+    start_chunk
+        The chunk of the first prompt's plan, None before it.
+    note
+        Why the last prompt took no loan, empty when it did.
+    visited
+        Every phase so far.
+    verified
+        What was compared of the slots that came back last, all of them with `switches.verify_all`.
     """
 
     def __init__(
@@ -103,7 +127,17 @@ class PromptLoan:
     def ready(self, state: RequestState | None = None) -> None:
         """Leave COLD without a prompt, for a request with nothing to read or before LEND, RECLAIM and VRAM.
 
-        Raises Refused while a prompt is being read, Fatal when the restore fails.
+        Parameters
+        ----------
+        state
+            What must be set when generation begins; None for the defaults.
+
+        Raises
+        ------
+        Refused
+            While a prompt is being read.
+        Fatal
+            When the restore fails.
         """
         self._alive()
         if self.phase is Phase.READING:
@@ -116,9 +150,23 @@ class PromptLoan:
     ) -> Read:
         """Read a prompt's fresh tokens and end in DECODING.
 
-        run: reads tokens `start .. start + length - 1` of the fresh ones in a workspace; stopped: asked before each
-        chunk. Whatever `run` raises is raised again once everything is restored. Raises Refused with nothing changed,
-        and Fatal.
+        Whatever `run` raises is raised again once everything is restored.
+
+        Parameters
+        ----------
+        prompt
+            The request.
+        run
+            What reads tokens `start .. start + length - 1` of the fresh ones in a workspace.
+        stopped
+            Asked before each chunk whether to stop.
+
+        Raises
+        ------
+        Refused
+            With nothing changed.
+        Fatal
+            When a step failed and it is unknown what holds.
         """
         if prompt.fresh == 0:
             self.ready(prompt.state)
@@ -139,7 +187,20 @@ class PromptLoan:
         return Read(done, cancelled, plan, loan)
 
     def begin(self, prompt: Prompt) -> Workspace:
-        """Enter READING. Raises Refused with everything as it was, and Fatal."""
+        """Enter READING.
+
+        Parameters
+        ----------
+        prompt
+            The request.
+
+        Raises
+        ------
+        Refused
+            With everything as it was.
+        Fatal
+            When a step failed and it is unknown what holds.
+        """
         self._alive()
         if self.phase not in (Phase.COLD, Phase.DECODING):
             raise Refused(f"phase {self.phase}: expected a prompt between requests")
@@ -160,7 +221,15 @@ class PromptLoan:
         return workspace
 
     def end(self) -> None:
-        """Leave READING, after STOP and after an error as well. Raises Fatal."""
+        """Leave READING, after STOP and after an error as well.
+
+        Raises
+        ------
+        Refused
+            Without a prompt that is being read.
+        Fatal
+            When the restore fails.
+        """
         self._alive()
         if self.phase is not Phase.READING or self._prompt is None:
             raise Refused(f"phase {self.phase}: expected a prompt that is being read")

@@ -15,9 +15,19 @@ from strata.memory.loan.workspace_layout import PromptShape, Workspace, bytes_ne
 class PromptPath:
     """A prompt path that borrows its workspace, or owns it.
 
-    most_chunk: the chunk that host buffers are sized for, once; borrows: False when it has buffers of its own, which
-    are never laid out elsewhere. workspace: where its blocks lie; None outside prompts, when their addresses are those
-    of experts.
+    Its attribute `workspace` says where its blocks lie, None outside prompts, when their addresses are those of
+    experts.
+
+    Parameters
+    ----------
+    driver
+        The driver of the card.
+    shape
+        What the workspace consists of.
+    most_chunk
+        The chunk that host buffers are sized for, once, tokens.
+    borrows
+        False when it has buffers of its own, which are never laid out elsewhere.
     """
 
     def __init__(self, driver: Driver, shape: PromptShape, most_chunk: int, borrows: bool = True) -> None:
@@ -28,12 +38,27 @@ class PromptPath:
         self.workspace: Workspace | None = None
 
     def relayout(self, address: int, nbytes: int, chunk: int, ring: int) -> Workspace:
-        """The workspace in a region of `nbytes` bytes. The card is waited for each time: between two prompts with one
-        layout its addresses were those of experts, which a window may still read.
+        """The workspace in a region.
 
-        Raises Refused with nothing changed and no driver call made: when the path owns its buffers, for no region, a
-        chunk that is not 1 to `most_chunk`, or a region below `bytes_needed`. Raises Fatal when the card cannot be
-        waited for.
+        The card is waited for each time: between two prompts with one layout its addresses were those of experts, which
+        a window may still read.
+
+        Parameters
+        ----------
+        address, nbytes
+            The region.
+        chunk
+            Tokens.
+        ring
+            Staged experts.
+
+        Raises
+        ------
+        Refused
+            With nothing changed and no driver call made: when the path owns its buffers, for no region, a chunk that is
+            not 1 to `most_chunk`, or a region below `bytes_needed`.
+        Fatal
+            When the card cannot be waited for.
         """
         if not self.borrows:
             raise Refused("workspace: the prompt path owns its buffers, expected one that borrows")
@@ -61,10 +86,31 @@ def lay_out(
     refill: Callable[[], object],
     most_first: int | None = None,
 ) -> tuple[PromptPlan, Workspace]:
-    """Lend what a prompt of `fresh` tokens needs behind `keep` slots, and lay the path's workspace out there.
+    """Lend what a prompt needs, and lay the path's workspace out there.
 
-    most_chunk: of the plan, the path's own limit besides; refill: brings back what was lent when the path refuses;
-    most_first: the last slot that the region may begin with. Raises Refused with nothing changed, and Fatal.
+    Parameters
+    ----------
+    tail
+        What lends.
+    path
+        The prompt path.
+    fresh
+        Tokens of the prompt.
+    keep
+        Slots that it does not borrow.
+    most_chunk
+        Tokens of the plan's chunk at most, beside the path's own limit.
+    refill
+        What brings back what was lent when the path refuses.
+    most_first
+        The last slot that the region may begin with; None for any.
+
+    Raises
+    ------
+    Refused
+        With nothing changed.
+    Fatal
+        When a step failed and it is unknown what holds.
     """
     lendable = tail.lendable(keep)
     plan = prompt_plan(lendable, path.shape, most_chunk=min(most_chunk, path.most_chunk))

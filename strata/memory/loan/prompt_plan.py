@@ -17,10 +17,26 @@ MOST_CHUNK = 32_768
 
 @dataclass(frozen=True)
 class PromptPlan:
-    """chunk: tokens; ring: experts; nbytes: of the whole workspace, with padding and slack, at most `lendable`.
+    """How a prompt is read in some bytes.
 
-    fixed, tokens, staging: the three terms, bytes: what neither chunk nor ring changes (the slack among it), what the
-    chunk takes, what the ring takes; they add up to `nbytes`.
+    `fixed`, `tokens` and `staging` add up to `nbytes`.
+
+    Parameters
+    ----------
+    chunk
+        Tokens of a chunk.
+    ring
+        Staged experts.
+    lendable
+        Bytes that there were.
+    nbytes
+        Bytes of the whole workspace, with padding and slack, at most `lendable`.
+    fixed
+        Bytes that neither chunk nor ring changes, the slack among them.
+    tokens
+        Bytes that the chunk takes.
+    staging
+        Bytes that the ring takes.
     """
 
     chunk: int
@@ -43,10 +59,28 @@ def prompt_plan(
     least_ring: int = LEAST_RING,
     most_ring: int = MOST_RING,
 ) -> PromptPlan | None:
-    """The plan in `lendable` bytes; None when not even 256 tokens fit.
+    """The plan in some bytes.
 
-    most_chunk: of a larger context or a chunk kept from the start there is no use. Raises StrataError for limits that
-    leave nothing to choose from.
+    Parameters
+    ----------
+    lendable
+        How many bytes.
+    shape
+        What the workspace consists of.
+    most_chunk
+        Tokens of a chunk at most: of a larger context or a chunk kept from the start there is no use.
+    least_ring, most_ring
+        Staged experts, both ends included.
+
+    Returns
+    -------
+    PromptPlan or None
+        None when not even 256 tokens fit.
+
+    Raises
+    ------
+    StrataError
+        For limits that leave nothing to choose from.
     """
     if most_chunk < GRID or not 0 <= least_ring <= most_ring:
         raise StrataError(

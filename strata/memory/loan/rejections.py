@@ -13,10 +13,50 @@ from strata.memory.arena.pieces import LEAST_SEGMENT_MIB
 
 @dataclass(frozen=True)
 class EngineSetup:
-    """What the engine was started with, as far as loans care. Defaults: nothing that rejects one.
+    """What the engine was started with, as far as loans care.
 
-    backend: cuda, hip or sycl; gpus: that the engine uses; segment_mib: of the elastic arena; low_ram: host memory
-    holds only what device memory does not; sockets and modes by the names of their options.
+    The defaults reject none.
+
+    Parameters
+    ----------
+    serve
+        Whether the engine serves requests (--serve).
+    backend
+        cuda, hip or sycl.
+    vmm
+        Whether the driver has virtual memory calls for the card.
+    gpus
+        GPUs that the engine uses.
+    vram_elastic
+        Whether the cache is made of pieces that can be given back.
+    segment_mib
+        MiB of a piece.
+    batch
+        Whether requests run as a batch.
+    shared_sessions
+        Whether sessions share the engine.
+    pipeline_windows
+        Whether windows are pipelined.
+    layer_split
+        Whether layers are split over devices.
+    helper_caches
+        Whether other GPUs hold helper caches.
+    peer_device
+        Whether a peer device computes experts.
+    low_ram
+        Whether host memory holds only what device memory does not.
+    elastic, live_memory
+        Whether --elastic or --live-memory moves the cache's end by itself.
+    lendable_cache
+        Whether --lendable-cache lends the tail to others.
+    native_head
+        Whether there is a native output head.
+    mtp
+        Whether there is a draft layer.
+    short_read
+        The option --short-read: above 0, short prompts are read through decode windows.
+    expert_cache
+        The option --expert-cache: a size, or auto.
     """
 
     serve: bool = True
@@ -43,7 +83,15 @@ class EngineSetup:
 
 @dataclass(frozen=True)
 class Reason:
-    """word: for INFO; sentence: what is in the way and what would have to be."""
+    """A reason against a loan.
+
+    Parameters
+    ----------
+    word
+        For the INFO line.
+    sentence
+        What is in the way and what would have to be.
+    """
 
     word: str
     sentence: str
@@ -146,7 +194,17 @@ def alias_rejections(setup: EngineSetup) -> list[Reason]:
 
 
 def info(name: str, asked: bool, rejections: list[Reason]) -> str:
-    """The field of the INFO line: `name=on`, `name=off` when nobody asked, `name=off:<reason>`."""
+    """The field of the INFO line: `name=on`, `name=off` when nobody asked, or `name=off:<reason>`.
+
+    Parameters
+    ----------
+    name
+        The name of the field.
+    asked
+        Whether somebody asked for it.
+    rejections
+        The reasons against it, of which the first is stated.
+    """
     if not asked:
         return f"{name}=off"
     return f"{name}=off:{rejections[0].word}" if rejections else f"{name}=on"

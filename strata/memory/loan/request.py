@@ -13,7 +13,19 @@ from typing import NamedTuple, Protocol
 
 @dataclass(frozen=True)
 class Sampling:
-    """Parameters of the sampler. temperature 0: greedy; last: how many tokens of the history the penalties see."""
+    """Parameters of the sampler.
+
+    Parameters
+    ----------
+    temperature
+        0 is greedy.
+    top_k, top_p, min_p
+        What is left to sample from.
+    repeat_penalty, presence_penalty, frequency_penalty
+        What tokens of the history lose.
+    last
+        How many tokens of the history the penalties see.
+    """
 
     temperature: float = 0.0
     top_k: int = 0
@@ -27,9 +39,25 @@ class Sampling:
 
 @dataclass(frozen=True)
 class RequestState:
-    """seed, draws: of the generator, and how many numbers were drawn from it; penalty_history: tokens that penalties
-    see, its length is part of the state; head_sampling: the head's kernel samples; pcie_fraction, pcie_mode: how misses
-    are computed; control_vector: it is added; tokens: of the conversation so far."""
+    """What must be set when generation begins.
+
+    Parameters
+    ----------
+    sampling
+        The parameters of the sampler.
+    seed, draws
+        The seed of the generator, and how many numbers were drawn from it.
+    penalty_history
+        Tokens that penalties see; its length is part of the state.
+    head_sampling
+        Whether the head's kernel samples.
+    pcie_fraction, pcie_mode
+        How misses are computed.
+    control_vector
+        Whether it is added.
+    tokens
+        Tokens of the conversation so far.
+    """
 
     sampling: Sampling = field(default_factory=Sampling)
     seed: int = 0
@@ -55,14 +83,33 @@ class RequestTarget(Protocol):
 
 
 def fresh_tokens(prompt: int, resume: int) -> int:
-    """Prompt tokens that will really be read: all but the last, which the first window reads, less the cached."""
+    """Prompt tokens that will really be read: all but the last, which the first window reads, less the cached.
+
+    Parameters
+    ----------
+    prompt
+        Tokens of the prompt.
+    resume
+        Tokens of them that are in the KV cache already.
+    """
     return max(0, prompt - 1 - resume)
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One request. tokens: of the whole prompt; resume: of them in the KV cache already; images: it has image rows;
-    state: what must be set when generation begins."""
+    """One request.
+
+    Parameters
+    ----------
+    tokens
+        Tokens of the whole prompt.
+    resume
+        Tokens of them that are in the KV cache already.
+    images
+        Whether it has image rows.
+    state
+        What must be set when generation begins.
+    """
 
     tokens: int
     resume: int = 0
@@ -76,7 +123,19 @@ class Prompt:
 
 
 class Read(NamedTuple):
-    """tokens: that were read; cancelled: by STOP; plan: `chunk/ring`; loan: whether resources were lent for it."""
+    """What became of a prompt.
+
+    Parameters
+    ----------
+    tokens
+        Tokens that were read.
+    cancelled
+        Whether STOP ended it.
+    plan
+        `chunk/ring`.
+    loan
+        Whether resources were lent for it.
+    """
 
     tokens: int
     cancelled: bool
@@ -85,6 +144,8 @@ class Read(NamedTuple):
 
 
 class Phase(StrEnum):
+    """Where a prompt loan stands; `phases` says what each phase means."""
+
     COLD = "COLD"
     READING = "READING"
     RESTORING = "RESTORING"

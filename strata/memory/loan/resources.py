@@ -16,7 +16,15 @@ DEPENDENCIES = {"H": (), "X": (), "D": ("H",), "V": ("H",), "G": ("X", "D", "V")
 
 
 def closure(names: Iterable[str], needs: Mapping[str, Sequence[str]]) -> set[str]:
-    """The names and everything that cannot stay without them. needs: what each depends on."""
+    """Some resources and everything that cannot stay without them.
+
+    Parameters
+    ----------
+    names
+        The resources.
+    needs
+        What each depends on.
+    """
     gone = set(names)
     while more := {name for name, on in needs.items() if name not in gone and gone & set(on)}:
         gone |= more
@@ -24,8 +32,19 @@ def closure(names: Iterable[str], needs: Mapping[str, Sequence[str]]) -> set[str
 
 
 class Resource(Protocol):
-    """One thing in device memory. name: unique; needs: names of others that must be there while it is; present:
-    whether it is there, whole and with its own bytes; nbytes: that it takes."""
+    """One thing in device memory.
+
+    Attributes
+    ----------
+    name
+        Unique.
+    needs
+        Names of others that must be there while it is.
+    nbytes
+        Bytes that it takes.
+    present
+        Whether it is there, whole and with its own bytes.
+    """
 
     name: str
     needs: tuple[str, ...]
@@ -46,7 +65,15 @@ class Resource(Protocol):
 class ResourceGraph:
     """Resources in an order in which each comes after what it needs.
 
-    Raises StrataError for a name that occurs twice, an unknown need, or a circle.
+    Parameters
+    ----------
+    resources
+        In any order.
+
+    Raises
+    ------
+    StrataError
+        For a name that occurs twice, an unknown need, or a circle.
     """
 
     def __init__(self, resources: Sequence[Resource]) -> None:
@@ -126,6 +153,7 @@ class ResourceGraph:
 
     @property
     def absent(self) -> list[str]:
+        """Names of those that are not there, in restore order."""
         return [resource.name for resource in self._order if not resource.present]
 
     def nbytes(self, names: Iterable[str]) -> int:

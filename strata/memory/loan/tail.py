@@ -22,9 +22,26 @@ def sized(blobs: Sequence[int]) -> list[int]:
 
 
 def first(off: Sequence[int], nbytes: int, keep: int) -> int:
-    """The largest slot whose tail holds `nbytes`, leaving at least `keep` slots before it; -1 when none does.
+    """The largest slot whose tail holds some bytes.
 
-    Raises StrataError for fewer than `keep` slots, a negative `keep` or negative bytes.
+    Parameters
+    ----------
+    off
+        Where slots begin, and the end of the last.
+    nbytes
+        How many bytes.
+    keep
+        Slots that stay before it at least.
+
+    Returns
+    -------
+    int
+        -1 when no slot does.
+
+    Raises
+    ------
+    StrataError
+        For fewer than `keep` slots, a negative `keep` or negative bytes.
     """
     slots = _slots(off, nbytes, keep)
     if off[slots] - off[keep] < nbytes:
@@ -34,7 +51,27 @@ def first(off: Sequence[int], nbytes: int, keep: int) -> int:
 
 
 def floor(off: Sequence[int], nbytes: int, keep: int) -> int:
-    """The fewest slots of a shrunk cache that still hold `nbytes` behind `keep` slots; -1 when all are too few."""
+    """The fewest slots of a shrunk cache that still hold some bytes.
+
+    Parameters
+    ----------
+    off
+        Where slots begin, and the end of the last.
+    nbytes
+        How many bytes.
+    keep
+        Slots that stay before them.
+
+    Returns
+    -------
+    int
+        -1 when all slots are too few.
+
+    Raises
+    ------
+    StrataError
+        For fewer than `keep` slots, a negative `keep` or negative bytes.
+    """
     slots = _slots(off, nbytes, keep)
     if off[slots] - off[keep] < nbytes:
         return -1
@@ -42,7 +79,17 @@ def floor(off: Sequence[int], nbytes: int, keep: int) -> int:
 
 
 def mapped(off: Sequence[int], slots: int, quantum: int) -> int:
-    """Bytes that stay mapped under the first `slots` slots: whole pieces of `quantum`."""
+    """Bytes that stay mapped under the first slots, in whole pieces.
+
+    Parameters
+    ----------
+    off
+        Where slots begin, and the end of the last.
+    slots
+        How many slots.
+    quantum
+        Bytes of a piece.
+    """
     return round_up(off[slots], quantum)
 
 

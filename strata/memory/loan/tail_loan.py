@@ -17,7 +17,17 @@ from strata.memory.loan.tail import first
 
 
 class Region(NamedTuple):
-    """A part of the arena that a prompt borrows. first: its first slot."""
+    """A part of the arena that a prompt borrows.
+
+    Parameters
+    ----------
+    address
+        The address of its first byte.
+    nbytes
+        How many bytes it has.
+    first
+        Its first slot.
+    """
 
     address: int
     nbytes: int
@@ -25,8 +35,18 @@ class Region(NamedTuple):
 
 
 class TailLoan:
-    """Lends the end of one cache to the prompt path. One participant's loan is nobody else's: `refill` returns what
-    this one took. book: the rows that are misses because of it."""
+    """Lends the end of one cache to the prompt path.
+
+    The loan of one participant is nobody else's: `refill` returns what this one took. Its attribute `book` has the rows
+    that are misses because of it.
+
+    Parameters
+    ----------
+    cache
+        The cache.
+    name
+        The name of the loan, for messages.
+    """
 
     def __init__(self, cache: ExpertCache, name: str = "prompt") -> None:
         self.cache = cache
@@ -48,9 +68,21 @@ class TailLoan:
         return max(0, self.cache.arena.mapped_bytes - int(slots.off[keep]))
 
     def region(self, nbytes: int, keep: int, most: int | None = None) -> Region:
-        """The smallest region at the end that holds `nbytes`, beginning with a slot not before `keep` nor after `most`.
+        """The smallest region at the end that holds some bytes.
 
-        Raises Refused when there is none.
+        Parameters
+        ----------
+        nbytes
+            How many bytes.
+        keep
+            The first slot that it may begin with.
+        most
+            The last slot that it may begin with; None for any.
+
+        Raises
+        ------
+        Refused
+            When there is none.
         """
         slots, end = self.cache.slots, self.cache.arena.mapped_bytes
         if nbytes < 1 or nbytes > self.lendable(keep):
@@ -63,10 +95,22 @@ class TailLoan:
         return Region(self.cache.arena.address(offset), end - offset, begin)
 
     def lend(self, nbytes: int, keep: int, most: int | None = None) -> Region:
-        """Take the rows of such a region out of the table, and return it. What was lent elsewhere comes back first.
+        """Take the rows of such a region out of the table, and return it.
 
-        Nothing that was queued before uses the region any more. Raises Refused with nothing changed (nobody can refill
-        what the host does not hold), and Fatal.
+        What was lent elsewhere comes back first. Nothing that was queued before uses the region any more.
+
+        Parameters
+        ----------
+        nbytes, keep, most
+            See `region`.
+
+        Raises
+        ------
+        Refused
+            With nothing changed, when there is no such region or the host does not hold one of its experts, which
+            nobody could refill.
+        Fatal
+            When a step failed and it is unknown what holds.
         """
         cache = self.cache
         with cache.guard():
@@ -82,9 +126,19 @@ class TailLoan:
             return found
 
     def refill(self, verify_all: bool = False) -> Verified:
-        """Bring every row back: wait for the card, copy, wait, compare, promote, upload. Nothing when no loan is out.
+        """Bring every row back: wait for the card, copy, wait, compare, promote, upload.
 
-        verify_all: compare every slot, not only the first, the last and those at boundaries of pieces. Raises Fatal.
+        Nothing happens when no loan is out.
+
+        Parameters
+        ----------
+        verify_all
+            Whether every slot is compared, not only the first, the last and those at boundaries of pieces.
+
+        Raises
+        ------
+        Fatal
+            When what the slots hold is unknown or wrong.
         """
         pairs = list(self.book)
         if not pairs:

@@ -31,9 +31,21 @@ Blocks = Sequence[tuple[str, int]]
 
 
 class PromptShape(Protocol):
-    """What the walk needs of a model. constant: blocks of a workspace of any size; trunk: of each token; gdn, qsa, moe:
-    of each token, of which one set is in use at a time; max_blob: bytes of a staged expert; slack: bytes that a region
-    must have beyond the counted blocks."""
+    """What the walk needs of a model.
+
+    Attributes
+    ----------
+    constant
+        Blocks of a workspace of any size.
+    trunk
+        Blocks of each token.
+    gdn, qsa, moe
+        Blocks of each token, of which one set is in use at a time.
+    max_blob
+        Bytes of a staged expert.
+    slack
+        Bytes that a region must have beyond the counted blocks.
+    """
 
     @property
     def constant(self) -> Blocks: ...
@@ -53,7 +65,17 @@ class PromptShape(Protocol):
 
 @dataclass(frozen=True)
 class Block:
-    """A named part of the workspace. address: 0 in a count; nbytes: without padding."""
+    """A named part of the workspace.
+
+    Parameters
+    ----------
+    name
+        What it holds.
+    address
+        The address of its first byte, 0 in a count.
+    nbytes
+        Bytes without padding.
+    """
 
     name: str
     address: int
@@ -63,8 +85,12 @@ class Block:
 class Walk:
     """Adds up blocks from an address, or from nowhere to count them.
 
-    base: where the region begins, any address; None only counts. blocks: in order. used: bytes from `base` to the end
-    of the last block, with padding.
+    Its attributes are `blocks`, in order, and `used`, bytes from `base` to the end of the last block, with padding.
+
+    Parameters
+    ----------
+    base
+        Where the region begins, any address; None only counts.
     """
 
     def __init__(self, base: int | None = None) -> None:
@@ -73,7 +99,17 @@ class Walk:
         self.blocks: list[Block] = []
 
     def block(self, name: str, count: int, size: int) -> None:
-        """The next block: `count` elements of `size` bytes; a block of 0 bytes is a block too."""
+        """The next block; one of 0 bytes is a block too.
+
+        Parameters
+        ----------
+        name
+            What it holds.
+        count
+            How many elements.
+        size
+            Bytes of an element.
+        """
         nbytes = count * size
         if self.base is None:
             self.blocks.append(Block(name, 0, nbytes))
@@ -84,7 +120,15 @@ class Walk:
             self.used = address + nbytes - self.base
 
     def overlay(self, alternatives: Sequence[tuple[str, Blocks]], count: int) -> None:
-        """One stretch that holds one of several sets of blocks at a time, as long as the longest of them."""
+        """One stretch that holds one of several sets of blocks at a time, as long as the longest of them.
+
+        Parameters
+        ----------
+        alternatives
+            A title and the blocks of each set.
+        count
+            How often each block is there, once a token.
+        """
         start, longest = self.used, self.used
         for title, blocks in alternatives:
             self.used = start
@@ -95,7 +139,19 @@ class Walk:
 
 
 def walk(place: Walk, shape: PromptShape, chunk: int, ring: int) -> Walk:
-    """Walks all blocks of the workspace for `chunk` tokens and a ring of `ring` experts, and returns `place`."""
+    """Walk all blocks of the workspace.
+
+    Parameters
+    ----------
+    place
+        What adds them up, which is returned.
+    shape
+        What the workspace consists of.
+    chunk
+        Tokens.
+    ring
+        Staged experts.
+    """
     for name, nbytes in shape.constant:
         place.block(name, 1, nbytes)
     for name, nbytes in shape.trunk:
@@ -106,13 +162,37 @@ def walk(place: Walk, shape: PromptShape, chunk: int, ring: int) -> Walk:
 
 
 def bytes_needed(chunk: int, ring: int, shape: PromptShape) -> int:
-    """Bytes of a region in which a workspace for `chunk` tokens and `ring` staged experts can be laid out anywhere."""
+    """Bytes of a region in which a workspace can be laid out anywhere.
+
+    Parameters
+    ----------
+    chunk
+        Tokens.
+    ring
+        Staged experts.
+    shape
+        What the workspace consists of.
+    """
     return walk(Walk(), shape, chunk, ring).used + shape.slack
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where the prompt path's blocks lie. address, nbytes: the region; used: bytes of it that blocks take."""
+    """Where the prompt path's blocks lie.
+
+    Parameters
+    ----------
+    address, nbytes
+        The region.
+    chunk
+        Tokens.
+    ring
+        Staged experts.
+    used
+        Bytes of the region that blocks take.
+    blocks
+        In order.
+    """
 
     address: int
     nbytes: int
@@ -123,10 +203,24 @@ class Workspace:
 
 
 def workspace_at(address: int, nbytes: int, chunk: int, ring: int, shape: PromptShape) -> Workspace:
-    """The workspace in the region of `nbytes` bytes at `address`.
+    """The workspace in a region.
 
-    Raises Refused, before any address is computed, when the region is null or smaller than `bytes_needed`, and for a
-    chunk below 1 or a ring below 0.
+    Parameters
+    ----------
+    address, nbytes
+        The region.
+    chunk
+        Tokens.
+    ring
+        Staged experts.
+    shape
+        What the workspace consists of.
+
+    Raises
+    ------
+    Refused
+        Before any address is computed, when the region is null or smaller than `bytes_needed`, and for a chunk below 1
+        or a ring below 0.
     """
     if address <= 0:
         raise Refused(f"workspace at address {address}: expected a region")

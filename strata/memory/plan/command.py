@@ -66,7 +66,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print the plan. Raises StrataError for sizes and formats that cannot be."""
+    """Print the plan that the options of `strata memory plan` ask for. Raises StrataError for sizes and formats that
+    cannot be."""
     total = _size("--vram", chosen.vram)
     if total < 1:
         raise StrataError(f"--vram {shown(chosen.vram)}: expected more than nothing")
@@ -107,7 +108,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def shape(chosen: argparse.Namespace) -> ModelShape:
-    """The model of the options. Raises StrataError."""
+    """The model that the options say. Raises StrataError for sizes and formats that cannot be."""
     match = re.fullmatch(r"([0-9]{1,6})x([0-9]{1,6})/([0-9]{1,6})x([0-9]{1,6})/([0-9]{1,6})", chosen.model_shape)
     if match is None:
         raise StrataError(f"--model-shape {shown(chosen.model_shape)}: expected LxE/NxF/K, e.g. 48x512/2560x640/10")

@@ -40,7 +40,19 @@ UNCOUNTED = (
 
 @dataclass(frozen=True)
 class Term:
-    """Bytes that something takes. estimate: not counted from arrays."""
+    """Bytes that something takes.
+
+    Parameters
+    ----------
+    key
+        A letter or word, for programs.
+    title
+        For people.
+    nbytes
+        How many bytes.
+    estimate
+        Whether they were not counted from arrays.
+    """
 
     key: str
     title: str
@@ -50,8 +62,23 @@ class Term:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """terms: what is taken from the card's free memory, in order, but for cache and reserve; left: bytes beside the
-    cache, the reserve among them; ways: how prompts are read, the first one without a loan."""
+    """What a card's memory holds, and how prompts are read in it.
+
+    Parameters
+    ----------
+    card
+        The card.
+    request
+        What was planned for.
+    terms
+        What is taken from the card's free memory, in order, but for cache and reserve.
+    cache
+        How large the cache is.
+    left
+        Bytes beside the cache, the reserve among them.
+    ways
+        How prompts are read, the first one without a loan.
+    """
 
     card: Card
     request: PlanRequest
@@ -100,7 +127,20 @@ class MemoryPlan:
 
 
 def memory_plan(card: Card, request: PlanRequest) -> MemoryPlan:
-    """The plan. Raises StrataError for a card with more free than it has."""
+    """The plan of a card for a model.
+
+    Parameters
+    ----------
+    card
+        The card.
+    request
+        What to plan for.
+
+    Raises
+    ------
+    StrataError
+        For a card with more free than it has, and for sizes that cannot be.
+    """
     if not 0 <= card.free <= card.total:
         raise StrataError(f"{card.free} bytes free of a card of {card.total}: expected 0 to all of them")
     blob, taken = request.shape.max_blob, terms(request)

@@ -16,7 +16,17 @@ MOST_CONTEXT = 1 << 24
 
 @dataclass(frozen=True)
 class Card:
-    """total: of the card; free: before the engine loads anything; assumed: `free` was not given."""
+    """The memory of a card.
+
+    Parameters
+    ----------
+    total
+        Bytes of the card.
+    free
+        Bytes that are free before the engine loads anything.
+    assumed
+        Whether nobody said what is free.
+    """
 
     total: int
     free: int
@@ -25,11 +35,36 @@ class Card:
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What to plan for. kv: a mode of the KV pool; dense: bytes of dense weights, None for the estimate; reserve_mib:
-    None for the default, which alone a small card lowers; pinned: share of the experts in page-locked memory;
-    segment_mib: of the pieces that memory is lent in; mtp: whether there is a draft layer; stream_kv: K and V stay in
-    host memory, and the workspace holds one layer's while a chunk is read; lent: resources that the loan takes, with
-    whatever depends on them."""
+    """What to plan for.
+
+    Parameters
+    ----------
+    shape
+        The model.
+    context
+        Cells of the KV cache.
+    kv
+        A mode of the KV pool.
+    dense
+        Bytes of dense weights, None for the estimate.
+    reserve_mib
+        MiB that stay free; None for the default, which alone a small card lowers.
+    pinned
+        The share of the experts in page-locked memory, 0 to 1.
+    segment_mib
+        MiB of the pieces that memory is lent in.
+    mtp
+        Whether there is a draft layer.
+    stream_kv
+        Whether K and V stay in host memory, and the workspace holds one layer's while a chunk is read.
+    lent
+        Resources that the loan takes, with whatever depends on them.
+
+    Raises
+    ------
+    StrataError
+        For a context, a share or a segment out of its range.
+    """
 
     shape: ModelShape = field(default_factory=ModelShape)
     context: int = 32_768

@@ -24,7 +24,20 @@ Q8_VALUES, Q8_BYTES = 32, 36
 
 
 def row_bytes(name: str, values: int) -> int:
-    """Bytes of a row of `values` weights. Raises StrataError for an unknown format or a row of broken blocks."""
+    """Bytes of a row of weights.
+
+    Parameters
+    ----------
+    name
+        The name of the block format.
+    values
+        How many weights.
+
+    Raises
+    ------
+    StrataError
+        For an unknown format or a row of broken blocks.
+    """
     if name not in FORMATS:
         raise StrataError(f"format {name!r}: expected one of {', '.join(FORMATS)}")
     return FORMATS[name].row_bytes(values)
@@ -32,13 +45,39 @@ def row_bytes(name: str, values: int) -> int:
 
 @dataclass(frozen=True)
 class ModelShape:
-    """Sizes of a model. Raises StrataError for sizes that no model has.
+    """Sizes of a model.
 
-    layers, experts: of each layer, all routed; hidden: width of the trunk; width: of one expert; top_k: experts of a
-    token; heads, kv_heads: of attention; attention_every: one layer in so many has attention and so a KV cache, the
-    others are recurrent; vocab: rows of the head; gate_up, down, head, mtp: formats of the weights, `mtp` as a pair;
-    fp16_experts: count the FP16 fallback of the expert layer; blob: bytes of the largest expert, 0: of the pair;
-    slack: bytes that the workspace has beyond its blocks; kv_stage: bytes of K and V that it stages.
+    Parameters
+    ----------
+    layers, experts
+        Layers, and experts of each, all routed.
+    hidden, width
+        The width of the trunk, and of one expert.
+    top_k
+        Experts of a token.
+    heads, kv_heads, head_dim
+        Of attention: query heads, KV heads, and values of a head.
+    selected
+        Cells that attention selects for a token.
+    attention_every
+        One layer in so many has attention and so a KV cache; the others are recurrent.
+    vocab
+        Rows of the head.
+    gate_up, down, head, mtp
+        Formats of the weights, `mtp` as a pair.
+    fp16_experts
+        Whether the FP16 fallback of the expert layer is counted.
+    blob
+        Bytes of the largest expert, 0 for those of the pair.
+    slack
+        Bytes that the workspace has beyond its blocks.
+    kv_stage
+        Bytes of K and V that the workspace stages.
+
+    Raises
+    ------
+    StrataError
+        For sizes that no model has.
     """
 
     layers: int = 48
@@ -80,7 +119,18 @@ class ModelShape:
         _ = self.max_blob, self.mtp_blob, self.head_bytes
 
     def blob_bytes(self, gate_up: str, down: str) -> int:
-        """Bytes of an expert `[gate | up | down]`: `width` rows of `hidden` values twice, `hidden` rows of `width`."""
+        """Bytes of an expert `[gate | up | down]`: `width` rows of `hidden` values twice, `hidden` rows of `width`.
+
+        Parameters
+        ----------
+        gate_up, down
+            Formats of its weights.
+
+        Raises
+        ------
+        StrataError
+            For an unknown format or rows of broken blocks.
+        """
         return 2 * self.width * row_bytes(gate_up, self.hidden) + self.hidden * row_bytes(down, self.width)
 
     @cached_property
@@ -104,14 +154,37 @@ class ModelShape:
         return self.layers * self.experts
 
     def kv_bytes(self, mode: str, context: int) -> int:
-        """Bytes of K and V of `context` cells in every layer that has them, the draft layer's among them.
+        """Bytes of K and V in every layer that has them, the draft layer's among them.
 
-        Raises StrataError for an unknown mode.
+        Parameters
+        ----------
+        mode
+            The mode of the KV pool.
+        context
+            Cells.
+
+        Raises
+        ------
+        StrataError
+            For an unknown mode.
         """
         return (self.layers // self.attention_every + 1) * self.layer_kv_bytes(mode, context)
 
     def layer_kv_bytes(self, mode: str, context: int) -> int:
-        """Bytes of K and V of `context` cells in one layer. Raises StrataError for an unknown mode."""
+        """Bytes of K and V in one layer.
+
+        Parameters
+        ----------
+        mode
+            The mode of the KV pool.
+        context
+            Cells.
+
+        Raises
+        ------
+        StrataError
+            For an unknown mode.
+        """
         planes = mode_formats(mode)
         row = sum(np.dtype(fmt.dtype).itemsize * fmt.row + 2 * fmt.scales for fmt in planes)
         return context * self.kv_heads * row

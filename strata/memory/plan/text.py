@@ -28,8 +28,19 @@ def as_text(
     settings: LoanSwitches = DEFAULTS,
     notes: Sequence[str] = (),
 ) -> str:
-    """Lines; prompt: tokens of a prompt whose chunks are shown for each way; settings: of loans; notes: what the
-    switches ask for in vain, and what is shown all the same."""
+    """The plan for people.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    prompt
+        Tokens of a prompt whose chunks are shown for each way; None for none.
+    settings
+        What the environment asks of loans.
+    notes
+        What the switches ask for in vain, and what is shown all the same.
+    """
     shape, card = plan.request.shape, plan.card
     lines = [
         f"card     {card.total / GiB:.2f} GiB, {card.free / GiB:.2f} GiB free"
@@ -84,7 +95,17 @@ def _row(title: str, nbytes: int, remark: str = "") -> str:
 
 
 def used(way: Way, prompt: int, settings: LoanSwitches) -> str:
-    """Which prompts of so many tokens are not read this way, and why; empty when all are."""
+    """Which prompts of some length are not read in a way, and why; empty when all are.
+
+    Parameters
+    ----------
+    way
+        The way.
+    prompt
+        Tokens.
+    settings
+        What the environment asks of loans.
+    """
     fresh = fresh_tokens(prompt, 0)
     if way.key == "alias" and fresh < LEAST_FRESH:
         return f"the head stays below {LEAST_FRESH:,} tokens to read: in the tail"
@@ -133,7 +154,13 @@ def as_json(
     settings: LoanSwitches = DEFAULTS,
     notes: Sequence[str] = (),
 ) -> str:
-    """One object; all sizes are bytes unless their name says MiB. Arguments as those of `as_text`."""
+    """The plan for programs: one object, in which all sizes are bytes unless their name says MiB.
+
+    Parameters
+    ----------
+    plan, prompt, settings, notes
+        See `as_text`.
+    """
     shape = plan.request.workspace
     value: dict[str, Any] = {
         "card": asdict(plan.card),

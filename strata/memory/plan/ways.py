@@ -20,7 +20,21 @@ from strata.memory.plan.plan_request import GRANULARITY, PlanRequest
 
 @dataclass(frozen=True)
 class Way:
-    """A way to read a prompt. lendable: bytes, from where `note` says; plan: None when 256 tokens do not fit."""
+    """A way to read a prompt.
+
+    Parameters
+    ----------
+    key
+        A word, for programs.
+    title
+        For people.
+    lendable
+        Bytes, from where `note` says.
+    plan
+        None when 256 tokens do not fit.
+    note
+        Where the bytes come from, or why there are none.
+    """
 
     key: str
     title: str
@@ -40,7 +54,15 @@ def _most(request: PlanRequest, chunk: int) -> int:
 
 
 def tail(request: PlanRequest, cache: CacheSize) -> Way:
-    """Slots of the tail, behind those that stay, and no more than the share that is sensible to refill."""
+    """In slots of the tail, behind those that stay, and no more than the share that is sensible to refill.
+
+    Parameters
+    ----------
+    request
+        What is planned for.
+    cache
+        How large the cache is.
+    """
     percent = lend_percent(request.pinned)
     slots = max(0, min(cache.slots - KEEP_SLOTS, percent * cache.slots // 100))
     note = f"{slots:,} slots: {KEEP_SLOTS} stay, {percent} % at most"
@@ -48,13 +70,33 @@ def tail(request: PlanRequest, cache: CacheSize) -> Way:
 
 
 def beside(request: PlanRequest, cache: CacheSize, left: int) -> Way:
-    """Buffers of the prompt path's own beside a cache that has a slot for every expert: borrowing would only evict."""
+    """In buffers of the prompt path's own beside a cache that has a slot for every expert: borrowing would only evict.
+
+    Parameters
+    ----------
+    request
+        What is planned for.
+    cache
+        How large the cache is.
+    left
+        Bytes beside the cache.
+    """
     lendable = left - max(cache.reserve_mib * MiB, OWN_MARGIN) if cache.slots == request.shape.rows else 0
     return _way(request, "own", "in buffers of its own", max(0, lendable), "every expert has a slot beside them")
 
 
 def own(request: PlanRequest, left: int, reserve: int) -> Way:
-    """Buffers of the prompt path's own, in what is left, of which the reserve must stay, and no less than 512 MiB."""
+    """In buffers of the prompt path's own, in what is left, of which the reserve must stay, and no less than 512 MiB.
+
+    Parameters
+    ----------
+    request
+        What is planned for.
+    left
+        Bytes beside the cache.
+    reserve
+        Bytes that stay free.
+    """
     free = left - max(0, reserve - OWN_MARGIN)
     asked = _most(request, OWN_CHUNK)
     chunk = own_chunk(asked, free, lambda tokens: bytes_needed(tokens, LEAST_RING, request.workspace))
@@ -64,10 +106,19 @@ def own(request: PlanRequest, left: int, reserve: int) -> Way:
 
 
 def loan(request: PlanRequest, cache: CacheSize, nbytes: dict[str, int]) -> Way:
-    """All slots, down to the first, and what decoding alone needs, in whole segments.
+    """In all slots, down to the first, and what decoding alone needs, in whole segments.
 
     The loan's cache has segments both while it decodes and while it reads: what the last slots have beyond a boundary
     is free while decoding, and counts again when the cache grows.
+
+    Parameters
+    ----------
+    request
+        What is planned for.
+    cache
+        How large the cache is.
+    nbytes
+        Bytes of each term, by its key.
     """
     rejections = loan_rejections(EngineSetup(mtp=request.mtp))
     if rejections:
@@ -91,7 +142,17 @@ def loan(request: PlanRequest, cache: CacheSize, nbytes: dict[str, int]) -> Way:
 
 
 def alias(request: PlanRequest, cache: CacheSize, nbytes: dict[str, int]) -> Way:
-    """Whole pieces of the tail, and the head's."""
+    """In whole pieces of the tail, and the head's.
+
+    Parameters
+    ----------
+    request
+        What is planned for.
+    cache
+        How large the cache is.
+    nbytes
+        Bytes of each term, by its key.
+    """
     rejections = alias_rejections(EngineSetup(mtp=request.mtp))
     if rejections:
         return Way("alias", "with the head alias", 0, None, rejections[0].sentence)

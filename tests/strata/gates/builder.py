@@ -15,8 +15,9 @@ from strata.executors.cuda.images import FLAGS
 from strata.gates.evidence import plan_digest
 from strata.gates.record import Record, of_value
 from strata.gates.sources import Program, included, of_path, program
-from strata.kernels import expert_fused
+from strata.kernels import registry
 from strata.kernels.paths import PATHS
+from validation.operations.block_select import plan as select_plan
 from validation.operations.experts import required
 from validation.operations.kv_pack.case import Case
 from validation.record.canonical import encode, name_of
@@ -24,8 +25,11 @@ from validation.record.canonical import encode, name_of
 DIGEST = "0" * 64
 #: Cases of a record of attention: both required ones and a small one.
 SIZES = ((4096, 512), (1500, 512), (211, 3))
-#: Cases of a record of experts: the required ones.
-EXPERT_CASES = tuple(case.text() for case in required.cases(1))
+#: Cases of records of other operations: the required ones.
+REQUIRED_CASES = {
+    "expert_fused": tuple(case.text() for case in required.cases(1)),
+    "block_select": tuple(one.case.text() for one in select_plan.required(1)),
+}
 TURING, HOPPER = ("NVIDIA T4", 75, "sm_75"), ("NVIDIA H200", 90, "sm_90")
 PROMPT = [name for name in PATHS if name.startswith("prompt_attention/")]
 GATED = [name for name, path in PATHS.items() if path.baseline is not None]
@@ -51,7 +55,7 @@ def value(
         own = _images(name, loaded, directory)
         launched = range(len(images), len(images) + len(own))
         images += own
-        texts = EXPERT_CASES if name.startswith("expert_fused/") else [case_text(*size) for size in sizes]
+        texts = REQUIRED_CASES.get(PATHS[name].operation) or [case_text(*size) for size in sizes]
         cases += [_case(name, text, launched) for text in texts]
     pairs = [(case["path"], case["case"]) for case in cases]
     sources = {file: digest for name in paths for file, digest in of_path(PATHS[name], directory).files.items()}
@@ -105,10 +109,10 @@ def _images(name: str, loaded: str, directory: FilePath) -> list[dict[str, Any]]
     """An image of every kernel that the path may launch."""
     path = PATHS[name]
     made = of_path(path, directory)
-    if name.startswith("expert_fused/"):  # whose kernels are of two files
+    if path.operation in REQUIRED_CASES:  # whose kernels are of two files
         return [
             _image(program(kernel.entry, kernel.defines), included(f"{kernel.source}.cu", directory), loaded)
-            for kernel in expert_fused.kernels(path)
+            for kernel in registry.find(path.operation).kernels(path)
         ]
     # Paths that need no record have no list of kernels: any entry does.
     return [_image(one, list(made.files), loaded) for one in sorted(made.programs) or [(path.operation, ())]]

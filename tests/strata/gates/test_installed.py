@@ -59,12 +59,19 @@ def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: 
     older = {"expert_mmq", "expert_decode"}
     experts = older | {"expert_fused"}
     around = {"router", "combine"}
+    selecting = {"block_select", "block_select_warp", "block_topk"}
     assert operations == {
         **{f"{operation}.cu": {operation} for operation in cells | experts | around},
         "block_decode.cu": set(),  # belongs to no path
+        **{f"{operation}.cu": {operation} for operation in selecting},
+        "block_topk.cu": selecting,
         "compare_bytes.cu": set(),  # nor does this
         "expert_prepare.cu": {"expert_fused"},
         "include/activation.cuh": {"expert_fused"},
+        "include/block_score.cuh": selecting,
+        "include/shared_count.cuh": selecting,
+        "include/split_row.cuh": {"block_select"},
+        "include/store_pair.cuh": {"block_select"},
         "include/exp2.cuh": attention | experts | around,
         "include/expert_formats.cuh": experts,
         **{
@@ -74,10 +81,10 @@ def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: 
         "include/int8.cuh": experts,
         "include/kv_format.cuh": cells,
         "include/older_experts.cuh": older,
-        "include/ptx.cuh": cells | experts,
+        "include/ptx.cuh": cells | experts | {"block_select"},
         "include/quotient.cuh": experts,
         "include/swiglu.cuh": experts,
-        "include/vocabulary.cuh": cells | experts | around,
+        "include/vocabulary.cuh": cells | experts | around | selecting,
         "include/weight_tile.cuh": {"expert_mmq"},
     }
 

@@ -8,15 +8,12 @@ from strata.executors.base import StrataError
 from strata.gates.policy import POLICY, Policy, Rule
 from strata.kernels.paths import PATHS
 from strata.kernels.required import Required
-from strata.kernels.tiers import NEWEST
+from strata.kernels.tiers import NEWEST, TIERS
 
 
-def test_every_tensor_core_tier_needs_a_record() -> None:
-    assert set(POLICY.rules) == {path.tier for path in PATHS.values() if path.baseline is not None}
-    free = [path for path in PATHS.values() if path.baseline is None and path.operation not in POLICY.baselines]
-    assert {path.tier for path in free}.isdisjoint(POLICY.rules)
-    replaced = [PATHS[path.baseline] for path in PATHS.values() if path.baseline]
-    assert set(POLICY.baselines) == {path.operation for path in replaced if path.tier != "simt"}
+def test_every_path_that_replaces_another_needs_a_record() -> None:
+    assert set(POLICY.rules) == set(TIERS)
+    assert set(POLICY.ungated) == {path.operation for path in PATHS.values() if path.baseline is None}
     assert set(POLICY.required) == {path.operation for path in PATHS.values() if path.baseline}
     (attention,) = POLICY.required["prompt_attention"]
     assert (attention.recipe, attention.keys) == ("signed_decades", ("context", "queries"))
@@ -32,13 +29,17 @@ def test_every_tensor_core_tier_needs_a_record() -> None:
         ("experts_ties", (9, 7, 3, 256, 128)),
         ("experts_golden", (9, 7, 3, 256, 128)),
     }
-    assert POLICY.rules == {"sm75": Rule((75, 79), (75, 75)), "sm80": Rule((80, NEWEST), (80, NEWEST))}
+    assert POLICY.rules == {
+        "sm75": Rule((75, 79), (75, 75)),
+        "sm80": Rule((80, NEWEST), (80, NEWEST)),
+        "simt": Rule((60, NEWEST), (70, NEWEST)),
+    }
     for path in PATHS.values():
-        if path.tier in POLICY.rules:
-            assert POLICY.rules[path.tier].serves[0] == POLICY.rules[path.tier].recorded[0] == path.min_capability
+        if path.baseline is not None:
+            assert POLICY.rules[path.tier].serves[0] == path.min_capability
 
 
-def test_no_device_is_served_by_two_tiers() -> None:
+def test_no_device_is_served_by_two_tiers_of_tensor_cores() -> None:
     (_, turing), (ampere, _) = POLICY.rules["sm75"].serves, POLICY.rules["sm80"].serves
     assert turing < ampere
 

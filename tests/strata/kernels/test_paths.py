@@ -25,6 +25,9 @@ ROWS = {
     "expert_decode": (EXPERT_MODES, {"simt": 61}),
     "router": (("fp32",), {"simt": 60}),
     "combine": (("fp32",), {"simt": 60}),
+    "block_select_warp": (("fp32",), {"simt": 60}),
+    "block_select": (("fp32",), {"simt": 60, "sm75": 75, "sm80": 80}),
+    "block_topk": (("fp32",), {"simt": 60}),
 }
 
 
@@ -48,6 +51,7 @@ def test_paths_replace_the_baseline_of_their_mode() -> None:
         due = {
             "prompt_attention": f"decode_attention/{path.mode}/simt",
             "expert_fused": f"expert_mmq/{path.mode}/{path.tier}",
+            "block_select": "block_select_warp/fp32/simt",
         }.get(path.operation)
         assert path.baseline == due
         assert due is None or due in PATHS

@@ -17,7 +17,7 @@ from strata.kernels.path import Path
 from strata.kernels.paths import PATHS
 from strata.kernels.registry import DESCRIPTORS, find, first_gated, taking
 
-GATED = ("prompt_attention", "expert_fused")
+GATED = ("prompt_attention", "expert_fused", "block_select")
 
 
 def test_every_module_that_describes_an_operation_is_listed() -> None:
@@ -45,7 +45,7 @@ def test_an_operation_knows_no_other_and_not_the_registry(name: str) -> None:
 def test_gated_are_those_that_replace_another() -> None:
     assert tuple(name for name, one in DESCRIPTORS.items() if one.gated) == GATED == tuple(POLICY.required)
     assert first_gated() == "prompt_attention"
-    assert POLICY.baselines == ("expert_mmq",)
+    assert POLICY.ungated == tuple(name for name, one in DESCRIPTORS.items() if not one.gated)
 
 
 def test_operations_by_what_they_take() -> None:
@@ -57,7 +57,7 @@ def test_operations_by_what_they_take() -> None:
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda: find("block_select"), "operation 'block_select': expected one of decode_attention, prompt_"),
+        (lambda: find("block_sort"), "operation 'block_sort': expected one of decode_attention, prompt_"),
         (lambda: taking("experts", "rows"), "no operation takes 'rows': expected one of attention, kv_pack, experts"),
     ],
 )

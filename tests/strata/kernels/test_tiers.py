@@ -28,8 +28,8 @@ def test_no_two_tiers_with_tensor_cores_are_for_one_device() -> None:
     assert all(before[1] + 1 == after[0] for before, after in pairwise(ranges))
     assert ranges[-1][1] == tiers.NEWEST
     for tier in tiers.TIERS.values():
-        assert tier.recorded is None or tier.serves[0] <= tier.recorded[0] <= tier.recorded[1] <= tier.serves[1]
-        assert (tier.recorded is not None) == tier.tensor_cores
+        assert tier.serves[0] <= tier.recorded[0] <= tier.recorded[1] <= tier.serves[1]
+        assert (tier.serves[0] == tier.recorded[0]) == tier.tensor_cores
         assert tier.number == tier.serves[0]
         assert bool(tier.hardware) == (tier.serves[1] < tiers.NEWEST)
 

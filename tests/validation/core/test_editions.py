@@ -52,6 +52,22 @@ def test_editions_are_numbered_from_one_and_each_says_in_a_sentence_what_it_brou
         profiles.entries(1, "quick", select("router/*"), 0)
 
 
+@pytest.mark.parametrize("profile", profiles.PROFILES)
+def test_the_third_edition_is_the_second_and_attention_over_chosen_cells(profile: str) -> None:
+    """Nothing else came, and nothing that was there has another place, build or schedule."""
+    paths = list(PATHS.values())
+    older, newer = (
+        profiles.plan(paths, profiles.entries(1, profile, paths, edition), lanes=True) for edition in (2, 3)
+    )
+    brought = [job for job in newer if job.case.recipe == plan.SELECTED]
+    assert [job for job in newer if job not in brought] == older
+    held = {job.path.name for job in brought}
+    assert held == {path.name for path in PATHS.values() if path.operation in ("prompt_attention", "decode_attention")}
+    lengths = {job.case.context % 4 for job in brought if isinstance(job.case, Case)}
+    assert len(brought) == len(held) * (1 if profile == "quick" else 3)
+    assert lengths == ({1} if profile == "quick" else {1, 2, 3})
+
+
 @pytest.mark.parametrize(("paths", "profile"), FIRST)
 def test_the_first_edition_plans_what_it_planned(paths: str, profile: str) -> None:
     """Records hold it: a change of its cases or of their order voids them."""

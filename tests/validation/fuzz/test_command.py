@@ -21,6 +21,11 @@ from validation.host import whole_file
 from validation.operations import registry
 
 
+#: Kinds of configurations, which take turns, and the place of combining among them.
+KINDS = len({operation.fuzz for operation in registry.found().values() if operation.fuzz is not None})
+COMBINING = 3
+
+
 @dataclass(frozen=True)
 class What:
     index: int
@@ -65,7 +70,7 @@ def held(directory: Path) -> list[dict[str, Any]]:
 
 
 def test_kinds_and_their_modes_take_turns(ends: Ends, tmp_path: Path) -> None:
-    assert main(["fuzz", "--count", "48", "--out", str(tmp_path)]) == 0
+    assert main(["fuzz", "--count", str(12 * KINDS), "--out", str(tmp_path)]) == 0
     ran = {result["path"] for result in held(tmp_path)}
     assert ran == {name for name in PATHS if not name.startswith("kv_pack/")}
 
@@ -93,14 +98,14 @@ def test_what_is_wrong_fails_and_is_run_again(
 
     name = "combine/fp32/simt"
     ends[name, 3] = replace(end, path=name) if isinstance(end, Compared) else end
-    assert main(["fuzz", "--count", "20", "--out", str(tmp_path)]) == 1
+    assert main(["fuzz", "--count", str(5 * KINDS), "--out", str(tmp_path)]) == 1
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "python -m validation" in line]
     assert "1 of" in line or "guards False" in line or "ignored" in line or "beyond" in line
     again = parser().parse_args(shlex.split(line.partition("python -m validation ")[2]))
     assert (again.first, again.count, again.paths) == (3, 1, name)
     assert main(["fuzz", "--count", "1", "--first", "3", "--paths", name]) == 1
     assert main(["fuzz", "--count", "1", "--first", "4", "--paths", name]) == 0
-    assert len(held(tmp_path)) > 20  # the others ran
+    assert len(held(tmp_path)) > 5 * KINDS  # the others ran
 
 
 @pytest.mark.parametrize(
@@ -115,17 +120,18 @@ def test_what_is_finished_is_kept_and_the_rest_is_told(
 ) -> None:
     ends["combine/fp32/simt", 3] = end
     out = tmp_path / "fuzz"
-    assert main(["fuzz", "--count", "20", "--seed", "5", "--out", str(out)]) == status
+    assert main(["fuzz", "--count", str(5 * KINDS), "--seed", "5", "--out", str(out)]) == status
     first = held(out)
     assert json.loads((out / fuzz.NAME).read_text())["status"] == word
     shown = capsys.readouterr().out
-    assert f"{word}: 15 of 20 configurations are finished" in shown
+    done = 3 * KINDS + COMBINING
+    assert f"{word}: {done} of {5 * KINDS} configurations are finished" in shown
     (line,) = [line for line in shown.splitlines() if "python -m validation" in line]
     words = shlex.split(line.partition("python -m validation ")[2])
     del ends["combine/fp32/simt", 3]
     assert main(words) == 0
-    rest = held(tmp_path / "fuzz-from-15")
-    assert main(["fuzz", "--count", "20", "--seed", "5", "--out", str(out)]) == 0
+    rest = held(tmp_path / f"fuzz-from-{done}")
+    assert main(["fuzz", "--count", str(5 * KINDS), "--seed", "5", "--out", str(out)]) == 0
     again = first + rest
     assert len({(one["path"], one["configuration"]) for one in again}) == len(held(out))
 
@@ -150,10 +156,10 @@ def test_a_full_disk_keeps_nothing_and_says_so(
 
 def test_a_fault_of_the_harness_is_one_result(ends: Ends, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ends["combine/fp32/simt", 3] = ZeroDivisionError("x")
-    assert main(["fuzz", "--count", "20", "--out", str(tmp_path)]) == 1
+    assert main(["fuzz", "--count", str(5 * KINDS), "--out", str(tmp_path)]) == 1
     (wrong,) = [one for one in held(tmp_path) if one["said"]]
     assert wrong["said"].startswith("unforeseen ZeroDivisionError at tests/validation/fuzz/test_command.py:")
-    assert len(held(tmp_path)) > 20
+    assert len(held(tmp_path)) > 5 * KINDS
 
 
 def test_nothing_can_run_is_exit_2(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ SCRATCH = "strata/scratch.py"
 OWNERSHIP, RECORDS, CLI = "strata/ownership.py", "strata/gates/records.py", "strata/cli.py"
 IMAGES, FIRST = "strata/executors/cuda/images.py", "strata/executors/first_launch.py"
 BUILD, EXECUTOR, RULES = (f"strata/executors/lanes/{name}.py" for name in ("build", "executor", "rules"))
+SHARED = "strata/executors/lanes/machine.py"
 CHECKS, TENSOR, ENTRY, FLOATING = (
     f"strata/executors/lanes/runtime/{name}.hpp" for name in ("checks", "tensorcore", "entry", "floating")
 )
@@ -56,6 +57,22 @@ def _builds() -> Iterator[Mutant]:
         'parts += [file, b"" if file.startswith("runtime/") else content]',
         "An edited header of lanes loads the old library.",
         "lanes/test_build",
+    )
+    yield _fault(
+        "machine-key-without-headers",
+        SHARED,
+        "parts += [name, data]",
+        "parts += [name]",
+        "A kernel is linked with the machine of headers that were edited since.",
+        "lanes/test_machine",
+    )
+    yield _fault(
+        "machine-key-without-flags",
+        SHARED,
+        "parts: list[str | bytes] = [*identity, *options]",
+        "parts: list[str | bytes] = [*identity]",
+        "A kernel that watches its accesses is linked with a machine that watches none.",
+        "lanes/test_machine",
     )
     yield _fault(
         "key-without-flags",

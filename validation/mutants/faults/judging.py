@@ -322,8 +322,8 @@ def _witness() -> Iterator[Mutant]:
     yield _fault(
         "baseline-witness-not-asked",
         CASE,
-        'baseline_asked = ("guards", "witness")',
-        'baseline_asked = ("guards",)',
+        'baseline_asked = ("guards", "witness", "selection")',
+        'baseline_asked = ("guards", "selection")',
         "Nobody looks what the baseline launched.",
     )
 
@@ -401,8 +401,8 @@ def _case() -> Iterator[Mutant]:
     yield _fault(
         "data-not-asked",
         CASE,
-        "return [preconditions.kept(trial.case, trial.path.mode, trial.inputs)]",
-        "return []",
+        "found = [preconditions.kept(trial.case, trial.path.mode, trial.inputs)]",
+        "found: list[Check] = []",
         "Data need not be what their recipe says.",
     )
     yield _fault(

@@ -61,9 +61,21 @@ def _rows(inputs: Inputs, reference: Reference, limit_of: Callable[[int, int, Te
 
 
 def reference_bound(inputs: Inputs, reference: Reference) -> np.ndarray:
-    """float64, the shape of reference.out: the largest error that the reference itself may have.
+    """The largest error that the reference itself may have.
 
     The exact output is taken to be as large as sum w |V| allows, since it is not known.
+
+    Parameters
+    ----------
+    inputs
+        The inputs of the case.
+    reference
+        FP64 results on some of the case's queries.
+
+    Returns
+    -------
+    float64 array
+        Of the shape of `reference.out`.
     """
 
     def limit_of(row: int, width: int, of: Terms) -> np.ndarray:
@@ -74,9 +86,30 @@ def reference_bound(inputs: Inputs, reference: Reference) -> np.ndarray:
 
 
 def kernel_bound(path: Path, inputs: Inputs, reference: Reference, own: np.ndarray, executor: Executor) -> np.ndarray:
-    """float64, the shape of reference.out: the largest error that `path` may have on `executor`.
+    """The largest error that a path may have.
 
-    own: `reference_bound` of the same inputs. Raises UnknownOperationError for a path that is not of attention.
+    Parameters
+    ----------
+    path
+        The path.
+    inputs
+        The inputs of the case.
+    reference
+        FP64 results on some of the case's queries.
+    own
+        float64 of the shape of `reference.out`: `reference_bound` of the same inputs.
+    executor
+        What ran the path, whose tensor core's rule counts.
+
+    Returns
+    -------
+    float64 array
+        Of the shape of `reference.out`.
+
+    Raises
+    ------
+    UnknownOperationError
+        For a path that is not of attention.
     """
     rule: Rule = getattr(executor, "rule", None) or RULES.get(rule_on(executor) or "", WIDEST)
 
@@ -97,7 +130,29 @@ def kernel_bound(path: Path, inputs: Inputs, reference: Reference, own: np.ndarr
 
 
 def bound(path: Path, inputs: Inputs, reference: Reference, executor: Executor) -> np.ndarray:
-    """float64, the shape of reference.out: how far `path` on `executor` may be from the reference."""
+    """How far a path may be from the reference.
+
+    Parameters
+    ----------
+    path
+        The path.
+    inputs
+        The inputs of the case.
+    reference
+        FP64 results on some of the case's queries.
+    executor
+        What ran the path, whose tensor core's rule counts.
+
+    Returns
+    -------
+    float64 array
+        Of the shape of `reference.out`.
+
+    Raises
+    ------
+    UnknownOperationError
+        For a path that is not of attention.
+    """
     own = reference_bound(inputs, reference)
     return np.asarray(kernel_bound(path, inputs, reference, own, executor) + own)
 
@@ -128,10 +183,25 @@ def limits(
 
     Parameters
     ----------
+    path
+        The path.
+    inputs
+        The inputs of the case.
+    reference
+        FP64 results on some of the case's queries.
+    executor
+        What ran the path, whose tensor core's rule counts.
+    memo
+        What keeps bounds that paths share.
     key
         What tells these inputs and this reference from others that the memo may hold.
     based
         Whether the baseline's is asked for as well.
+
+    Raises
+    ------
+    UnknownOperationError
+        For a path that is not of attention.
     """
     own: np.ndarray = memo.get("reference bound", key, lambda: reference_bound(inputs, reference))
     kernel = kernel_bound(path, inputs, reference, own, executor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path as FilePath
 
 import numpy as np
@@ -12,6 +13,7 @@ from strata.executors.base import Executor, Kernel
 from strata.executors.lanes import LanesExecutor
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import GROUPS, MODE_FORMATS
+from strata.kernels.selection import strayed
 from validation.core.case import CaseError
 from validation.core.entry import Planned
 from validation.core.far_checks import Part
@@ -28,6 +30,7 @@ from validation.numerics.interval import Enclosure, certificate, certified
 from validation.numerics.tensorcore_rules import rules_for
 from validation.operations.attention import (
     captured,
+    chain,
     conventional,
     far,
     fuzz,
@@ -37,15 +40,17 @@ from validation.operations.attention import (
     preconditions,
     random_cases,
     record,
+    selected,
     sizes,
 )
 from validation.operations.attention.bound import Limits, limits
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.operations.attention.captured import build_captured
 from validation.operations.attention.certificate import Certificate, NotFiniteError, certify
+from validation.operations.attention.chain import Chained
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.attention.kernels import Operation as Kernels
-from validation.operations.attention.pools import Inputs, build
+from validation.operations.attention.pools import Inputs, build, unchosen
 from validation.operations.attention.reference import Reference as Attended
 from validation.operations.attention.reference import attend
 from validation.operations.attention.sampling import referenced, rows_of
@@ -95,9 +100,12 @@ class Attention(RowOperation):
     fuzz = fuzz.KIND
     sizes = sizes.SIZES
     conventional = conventional.CHECKS
-    outputs = {"out": Output(AXES)}  # noqa: RUF012
+    outputs = {  # noqa: RUF012
+        "out": Output(AXES),
+        "ids": Output(("query", "place"), np.int32, whole=False, everywhere=False),
+    }
     kernels_handed = True
-    baseline_asked = ("guards", "witness")
+    baseline_asked = ("guards", "witness", "selection")
 
     def __init__(self, name: str, under_test: Mapping[str, Kernels] = ATTENTION) -> None:
         self.name, self.under_test = name, under_test
@@ -139,7 +147,10 @@ class Attention(RowOperation):
             raise UnknownOperationError(path, "kernel", (self.name,))
         made = self.under_test[self.name].kernels
         groups = GROUPS if case is None else (case.group,)
-        return [kernel for group in groups for kernel in (made(path, group) if made else ())]
+        own = [kernel for group in groups for kernel in (made(path, group) if made else ())]
+        if case is None or not self.under_test[self.name].selects:
+            return own
+        return [*own, *dict.fromkeys(one.kernel for one in chain.fed_by(path, case))]
 
     def relation_names(self, path: Path) -> Sequence[str]:
         return metamorphic.of_path(path)
@@ -169,24 +180,44 @@ class Attention(RowOperation):
 
     def preconditions(self, trial: Trial) -> list[Check]:
         """Not kept in the memo: it is what tells that the memo gave this case's inputs."""
-        return [preconditions.kept(trial.case, trial.path.mode, trial.inputs)]
+        found = [preconditions.kept(trial.case, trial.path.mode, trial.inputs)]
+        index = trial.inputs.index
+        return found if index is None else [*found, selected.certain(index, trial.path, trial.executor)]
 
     def run(self, executor: Executor, path: Path, inputs: Inputs) -> Outcome:
-        got = self.under_test[path.operation].run(executor, path, inputs)
-        return Outcome({"out": got.out}, got.witnesses, got.guards_ok)
+        got = self.under_test[path.operation].run(executor, path, self._handed(inputs))
+        if not isinstance(got, Chained):
+            return Outcome({"out": got.out}, got.witnesses, got.guards_ok)
+        outputs = {"out": got.out, "ids": selected.canonical(got.ids, inputs.widths)}
+        return Outcome(outputs, got.witnesses, got.guards_ok, {"strayed": strayed(got.ids, inputs.widths)})
+
+    def _handed(self, inputs: Inputs) -> Inputs:
+        """Of kernels that choose ids themselves, none are told those that are right."""
+        return unchosen(inputs) if self.under_test[self.name].selects else inputs
+
+    def ran(self, trial: Trial, run: Run) -> list[Check]:
+        """Whether block selection chose the cells of the definition, wrote them all and nothing behind them."""
+        if run.inputs.index is None or not self.under_test[self.name].selects:
+            return []
+        return [selected.chosen(run.inputs.ids, run.inputs.widths, run.outcome)]
 
     def length(self, trial: Trial) -> int:
         return len(trial.inputs.q)
 
     def shapes(self, trial: Trial) -> Mapping[str, tuple[int, ...]]:
-        return {"out": trial.inputs.q.shape}
+        found: dict[str, tuple[int, ...]] = {"out": trial.inputs.q.shape}
+        return found | {name: trial.inputs.ids.shape for name in trial.outcome.outputs if name == "ids"}
 
     def permuted(self, inputs: Inputs, order: np.ndarray) -> Inputs:
         return rows_of(inputs, order)
 
     def blocks(self, case: Case, run: Run) -> int | None:
-        made = self.under_test[run.path.operation].blocks
-        return made(len(run.inputs.q), case.n_head_kv) if made else None
+        own, index = self.under_test[run.path.operation], run.inputs.index
+        made = own.blocks
+        if made is None:
+            return None
+        fed = chain.launches(run.path, index, run.inputs.ids.shape[1]) if index is not None and own.selects else []
+        return made(len(run.inputs.q), case.n_head_kv) + sum(prod(one.grid) for one in fed)
 
     def repeated_rows(self, trial: Trial) -> np.ndarray | None:
         """All queries, or on lanes and for large cases those with a reference alone."""
@@ -198,7 +229,8 @@ class Attention(RowOperation):
         return Attention(PATHS[base].operation, self.under_test) if base else None
 
     def prepare(self) -> Prepare | None:
-        return self.under_test[self.name].prepare
+        own = self.under_test[self.name].prepare
+        return own and (lambda executor, path, inputs: own(executor, path, self._handed(inputs)))
 
     # ---- what is right -------------------------------------------------------------------------------------------
 

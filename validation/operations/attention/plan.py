@@ -25,6 +25,10 @@ _SMALL = (SMALL_CELLS, 3)
 _WIDE = (2301, 23)
 #: Past two chunks of each path, ragged: the law recipe runs a path nine times more and is planned at this size alone.
 RELATED = (143, 3)
+#: The recipe whose ids block selection chooses; cells, queries, page size, KV heads, group and top of its cases: of few
+#: blocks with a cut inside one, of the usual width, and of many queries. None is a multiple of a block.
+SELECTED = "selected"
+_SELECTED = ((301, 5, 4, 2, 12, 101), (2303, 17, 16, 2, 12), (16_382, 64, 64, 2, 12))
 #: Queries that the baseline takes as two batches, the second one not full.
 _BATCHES = BATCH + 3
 
@@ -73,6 +77,7 @@ def quick(seed: int) -> list[Planned]:
         Planned(_beyond(seed, BEYOND_WIDTHS[0], 1), flavor="fast", operations=("prompt_attention",)),
         Planned(_beyond(seed, BEYOND_WIDTHS[-1], len(BEYOND_WIDTHS)), ("q4_0",), "fast", ("prompt_attention",)),
         Planned(Case("far", seed, FAR_CELLS, 2), flavor="checked"),
+        Planned(Case(SELECTED, seed, *_SELECTED[0]), flavor="checked"),
     ]
 
 
@@ -84,6 +89,7 @@ def standard(seed: int) -> list[Planned]:
         rows = len(EDGE_WIDTHS) if name == "width_edges" else queries
         cases.append(Case(name, seed + 1, context, rows, PAGE_SIZES[(index + 1) % len(PAGE_SIZES)]))
     cases += [Case("signed_decades", seed + 1, context, 8, group=group, n_head_kv=2) for group in (4, 8)]
+    cases += [Case(SELECTED, seed + 1, *size) for size in _SELECTED[1:]]
     return [entry._replace(modes=None) for entry in quick(seed)] + [Planned(case) for case in cases]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,9 @@ from strata.kernels import decode_attention
 from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, MODES, Pool
 from strata.kernels.prompt_attention import cells_per_chunk
 from validation.core.case import CaseError
-from validation.operations.attention import selection
+from validation.operations.attention import selected, selection
+from validation.operations.attention.selected import Index
+from validation.operations.block_select.choice import NOTHING
 from validation.operations.kv_pack import planes
 from validation.operations.kv_pack.case import TOP, TOP_K, Case
 from validation.operations.kv_pack.pages import page_table, place
@@ -34,13 +36,15 @@ BEYOND_WIDTHS = (TOP_K + 1, TOP + 1, TOP + 2)
 @dataclass(frozen=True)
 class Inputs:
     """What a kernel is given. q: float32 [n_q, n_head, 256]; ids: int32 [n_q, cap]; steps: int32
-    [n_q, 4] with the width in entry 3; widths: int64 [n_q]."""
+    [n_q, 4] with the width in entry 3; widths: int64 [n_q]; index: what block selection chooses the ids by, None where
+    they are given."""
 
     q: np.ndarray
     pool: Pool
     ids: np.ndarray
     steps: np.ndarray
     widths: np.ndarray
+    index: Index | None = None
 
 
 def build(case: Case, mode: str) -> Inputs:
@@ -58,8 +62,25 @@ def build(case: Case, mode: str) -> Inputs:
     table, pages = page_table(case.stream("pages"), recipe.pages, case.context, case.page_size)
     pool = place(keys, rows, mode, table, pages, case.page_size)
     ids, steps, widths = select(case, recipe.widths, len(table))
+    index = None
+    if recipe.widths is Widths.SELECTED:
+        index = selected.draw(case.stream("index"), steps)
+        ids = _chosen(index, ids)
     q = queries(case, recipe, keys, ids, widths)
-    return Inputs(q, pool, ids, steps, widths)
+    return Inputs(q, pool, ids, steps, widths, index)
+
+
+def _chosen(index: Index, ids: np.ndarray) -> np.ndarray:
+    """The cells that the definition chooses, in the places of lists of any others."""
+    due = selected.choice(index, ids.shape[1])
+    return np.where(due == NOTHING, ids[:, -1:], due)
+
+
+def unchosen(inputs: Inputs) -> Inputs:
+    """The same for what chooses ids itself: those it is given all point at poison."""
+    return (
+        inputs if inputs.index is None else replace(inputs, ids=np.repeat(inputs.ids[:, -1:], inputs.ids.shape[1], 1))
+    )
 
 
 def select(case: Case, widths: Widths, table_size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -71,6 +92,11 @@ def select(case: Case, widths: Widths, table_size: int) -> tuple[np.ndarray, np.
     if widths is Widths.CAUSAL:
         wide = selection.causal_widths(case.context, case.queries, case.top)
         return selection.id_lists(stream, n_kv, wide, case.top, beyond), selection.step_records(n_kv, wide), wide
+    if widths is Widths.SELECTED:
+        n_kv = selected.lengths(case.stream("lengths"), case.context, case.queries)
+        wide = np.minimum(n_kv, case.top)
+        ids = np.full((case.queries, int(wide.max()) + selection.TAIL), beyond, dtype=np.int32)
+        return ids, selection.step_records(n_kv, wide), wide
     edges, widest = [0], min(case.context, case.top)
     if widths is Widths.EDGES:
         edges = [width for width in EDGE_WIDTHS if width <= widest]

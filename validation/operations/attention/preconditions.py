@@ -16,13 +16,13 @@ from strata.kernels.decode_attention import CELLS as DECODE_CELLS
 from strata.kernels.pool import HEAD_DIM, Pool
 from strata.kernels.prompt_attention import cells_per_chunk
 from validation.core.verdict import Check, Verdict
-from validation.operations.attention import kv_preconditions, pools
+from validation.operations.attention import kv_preconditions, pools, selected
 from validation.operations.attention.kv_preconditions import DRAWS, SIGNS
 from validation.operations.attention.pools import EDGE_WIDTHS, Inputs, beyond_widths
 from validation.operations.attention.reference import values
 from validation.operations.attention.selection import TAIL, WIDTH
 from validation.operations.kv_pack import planes
-from validation.operations.kv_pack.case import Case
+from validation.operations.kv_pack.case import BLOCK, Case
 from validation.operations.kv_pack.pages import ABSENT_CELLS, POISON_CODE, POISON_HALF
 from validation.operations.kv_pack.recipes import Aim, Kind, Pages, Recipe, Widths, find
 from validation.operations.kv_pack.reference import Q4_BYTES
@@ -161,12 +161,33 @@ def _lists(recipe: Recipe, case: Case, mode: str, inputs: Inputs) -> Iterator[st
         sparse = np.flatnonzero(seen > case.top)
         if len(sparse) and bool((ids[sparse[-1], : case.top] == np.arange(case.top)).all()):
             yield "a selection of the older cells, the first ones are taken"
+    elif recipe.widths is Widths.SELECTED:
+        yield from _selected(case, inputs)
     elif recipe.widths is Widths.BEYOND:
         due = np.resize(beyond_widths(case), case.queries)
         if not np.array_equal(widths, due):
             yield f"widths {due.tolist()}, they are {widths.tolist()}"
     else:
         yield from _edges(case, mode, widths)
+
+
+def _selected(case: Case, inputs: Inputs) -> Iterator[str]:
+    """Queries of any length, incomplete blocks of every size among them as far as there are queries for that, whose ids
+    are the choice of the indexer's scores."""
+    cells, index = inputs.steps[:, 1], inputs.index
+    if index is None or not np.array_equal(index.steps, inputs.steps):
+        yield "what block selection chooses by, for the very queries of attention"
+        return
+    if not np.array_equal(inputs.widths, np.minimum(cells, case.top)):
+        yield "widths of all cells seen, up to the most, some rows have others"
+    if case.queries > 2 and (np.diff(cells) >= 0).all():
+        yield "queries of lengths in no order, they grow"
+    missing = {1, 2, 3} - set((cells % BLOCK).tolist())
+    if case.queries >= 4 * BLOCK and missing:
+        yield f"incomplete blocks of 1 to 3 cells, none has {min(missing)}"
+    due = selected.choice(index, inputs.ids.shape[1])
+    if not np.array_equal(due, selected.canonical(inputs.ids, inputs.widths)):
+        yield "ids that the definition chooses by FP64 scores, some are others"
 
 
 def _edges(case: Case, mode: str, widths: np.ndarray) -> Iterator[str]:

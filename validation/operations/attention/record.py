@@ -29,12 +29,12 @@ from validation.core.untrusted import short
 from validation.core.verdict import Verdict, within
 from validation.numerics.interval import certificate, certified
 from validation.numerics.tensorcore_rules import readings
-from validation.operations.attention import far, metamorphic
+from validation.operations.attention import chain, far, metamorphic
 from validation.operations.attention.bound import Limits, limits
 from validation.operations.attention.bounds.prompt_attention import PUBLISHED_QUERIES
 from validation.operations.attention.certificate import NotFiniteError, enclose
 from validation.operations.attention.kernels import ATTENTION
-from validation.operations.attention.pools import Inputs, build
+from validation.operations.attention.pools import Inputs, build, unchosen
 from validation.operations.attention.reference import Reference, attend
 from validation.operations.attention.sampling import rows_of, sampled
 from validation.operations.kv_pack.case import Case
@@ -50,6 +50,8 @@ class Attention:
     """Bits depend on the tensor core's rule; lanes under it predict them."""
 
     on_lanes = True
+    dtype = np.dtype(np.float32)
+    axis = "dim"
 
     def parse(self, text: str) -> Case:
         return Case.parse(text)
@@ -87,23 +89,26 @@ class Attention:
             "table": pool.table,
             "ids": inputs.ids,
             "steps": inputs.steps,
+            **_index(inputs),
         }
 
     def kernels(self, path: Path, case: Case) -> list[Kernel]:
-        """The one kernel that a prompt-attention path launches."""
-        made = ATTENTION[path.operation].kernels
-        assert made is not None
-        return made(path, case.group)
+        """The one kernel of a prompt-attention path, and those of block selection where it chooses the ids."""
+        return list(dict.fromkeys(one.kernel for one in self.launches(path, case, None)))
 
     def launches(self, path: Path, case: Case, multiprocessors: int | None) -> list[Launch]:
-        """One block for each query and KV head."""
-        return [Launch(kernel, (case.queries, case.n_head_kv, 1)) for kernel in self.kernels(path, case)]
+        """One block for each query and KV head, behind what chooses the ids."""
+        made = ATTENTION[path.operation].kernels
+        assert made is not None
+        own = [Launch(kernel, (case.queries, case.n_head_kv, 1)) for kernel in made(path, case.group)]
+        return [*chain.fed_by(path, case), *own]
 
     def checks(self, path: Path, case: Case, card: bool) -> Checks:
-        together = (TIMED, PREDICTIONS) if card else (TIMED,)
+        predictions = (*PREDICTIONS, *(f"{name} of ids" for name in PREDICTIONS if chain.selects(case)))
+        together = (TIMED, predictions) if card else (TIMED,)
         whole = self.rows(case) * HEAD_DIM
         needed = asked(path, case) | set(() if card else far.names(case.recipe))
-        return Checks(frozenset(needed), together, frozenset(BOUNDED), "prediction", whole)
+        return Checks(frozenset(needed), together, frozenset(BOUNDED), ("prediction",), whole)
 
     def claim(self, checks: Sequence[Mapping[str, Any]]) -> Claim | None:
         for check in checks:
@@ -182,7 +187,8 @@ class Attention:
         assert predictor is not None
         heads = shown.case.n_head
         queries = np.unique(rows // heads)
-        out = ATTENTION[shown.path.operation].run(predictor(reading), shown.path, rows_of(shown.inputs, queries)).out
+        given = unchosen(rows_of(shown.inputs, queries))
+        out = ATTENTION[shown.path.operation].run(predictor(reading), shown.path, given).out
         found: np.ndarray = self.matrix(out)[np.searchsorted(queries, rows // heads) * heads + rows % heads]
         return found
 
@@ -193,9 +199,16 @@ def asked(path: Path, case: Case) -> set[str]:
     if path.baseline:
         names |= {"baseline guards", "baseline witness", "baseline bound"}
         names |= {"gate 1", "gate 2"} if case.queries >= PUBLISHED_QUERIES else {"agreement"}
+    if chain.selects(case):
+        names |= {"gaps", "selection", "repeat of ids", *(("baseline selection",) if path.baseline else ())}
     if find(case.recipe).relations:
         names |= {f"law {name}" for name in metamorphic.of_path(path)}
     return names
+
+
+def _index(inputs: Inputs) -> dict[str, np.ndarray]:
+    """What block selection is given, where it chooses the ids."""
+    return {} if inputs.index is None else {"index_q": inputs.index.q, "index_keys": inputs.index.keys}
 
 
 def _got(row: Row) -> np.ndarray:

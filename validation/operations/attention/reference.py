@@ -28,9 +28,16 @@ SOFTMAX_SCALE = 1.0 / 16.0
 class Reference:
     """FP64 results on some queries.
 
-    queries: int64 [s], which ones; out: float64 [s, n_head, 256];
-    magnitude: float64 [s, n_head, 256], sum_c w[c] |V[c]|, what errors of the sum are relative to;
-    rounded: like `out` with every V rounded to FP16 first (mode k8v4 only, else None).
+    Parameters
+    ----------
+    queries
+        int64 [s], which ones.
+    out
+        float64 [s, heads, 256].
+    magnitude
+        float64 [s, heads, 256], sum_c w[c] |V[c]|, what errors of the sum are relative to.
+    rounded
+        Like `out` with every V rounded to FP16 first, in mode k8v4; None in others.
     """
 
     queries: np.ndarray
@@ -40,19 +47,59 @@ class Reference:
 
 
 def resident(pool: Pool, ids: np.ndarray) -> np.ndarray:
-    """int64: the ids whose page is resident, in their order."""
+    """The ids whose page is resident, in their order.
+
+    Parameters
+    ----------
+    pool
+        Keys and values.
+    ids
+        int32, logical cells.
+
+    Returns
+    -------
+    int64 array
+    """
     cells = ids.astype(np.int64)
     return cells[pool.table[cells // pool.page_size] >= 0]
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Stable float64 softmax over the last axis."""
+    """Stable softmax over the last axis.
+
+    Parameters
+    ----------
+    scores
+        float64 [..., n].
+
+    Returns
+    -------
+    float64 array
+        Of the shape of the scores.
+
+    References
+    ----------
+    P. Blanchard, D. J. Higham, N. J. Higham, "Accurately Computing the Log-Sum-Exp and Softmax Functions", IMA Journal
+    of Numerical Analysis 41 (4), 2021.
+    """
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def terms(q: np.ndarray, pool: Pool, ids: np.ndarray, width: int) -> Terms:
-    """What one query's outputs are made of. q: float32 [n_head, 256]; ids: int32 [cap]."""
+    """What one query's outputs are made of.
+
+    Parameters
+    ----------
+    q
+        float32 [heads, 256].
+    pool
+        Keys and values.
+    ids
+        int32 [cap], logical cells.
+    width
+        How many of the ids are read.
+    """
     cells = resident(pool, ids[:width])
     k, v = values(pool, cells)
     grouped = q.astype(np.float64).reshape(pool.n_head_kv, -1, HEAD_DIM)
@@ -87,9 +134,20 @@ def _largest_v(pool: Pool, cells: np.ndarray) -> np.ndarray:
 def attend(
     q: np.ndarray, pool: Pool, ids: np.ndarray, steps: np.ndarray, queries: Sequence[int] | np.ndarray
 ) -> Reference:
-    """The reference on `queries` (indices into q).
+    """The reference on some queries.
 
-    q: float32 [n_q, n_head, 256]; ids: int32 [n_q, cap]; steps: int32 [n_q, 4], entry 3 the width.
+    Parameters
+    ----------
+    q
+        float32 [n_q, heads, 256].
+    pool
+        Keys and values.
+    ids
+        int32 [n_q, cap], logical cells.
+    steps
+        int32 [n_q, 4], of which entry 3 is the width.
+    queries
+        Indices into q.
     """
     chosen = np.asarray(queries, dtype=np.int64)
     shape = (len(chosen), *q.shape[1:])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
 from validation.core.random_streams import Stream
+from validation.core.row_sampling import of_shares
 from validation.operations.attention.pools import EDGE_WIDTHS, Inputs
 
 #: Cases of at most this many queries have all of them sampled.
@@ -32,20 +32,16 @@ def sampled(widths: np.ndarray) -> np.ndarray:
 def referenced(widths: np.ndarray, stream: Stream) -> np.ndarray:
     """int64, ascending: the queries of a case that get a reference.
 
-    All of them up to EVERY_QUERY; else the sampled ones, and besides one at random of each share of SAMPLES: a fault
-    that keeps to queries of one remainder, as by a wrong test of the block's number, has no regular gap to live in.
+    All of them up to EVERY_QUERY; else the sampled ones, and besides one at random of each share of SAMPLES.
     """
     count = len(widths)
     if count <= EVERY_QUERY:
         return np.arange(count)
-    edges = np.arange(SAMPLES + 1) * count // SAMPLES
-    random = [
-        low + int(stream.child(share).below(int(high - low), ()))
-        for share, (low, high) in enumerate(pairwise(edges.tolist()))
-    ]
-    return np.union1d(sampled(widths), np.array(random, dtype=np.int64))
+    return np.union1d(sampled(widths), of_shares(count, SAMPLES, stream))
 
 
 def rows_of(inputs: Inputs, rows: np.ndarray) -> Inputs:
     """The same inputs for some queries only."""
-    return replace(inputs, q=inputs.q[rows], ids=inputs.ids[rows], steps=inputs.steps[rows], widths=inputs.widths[rows])
+    index = None if inputs.index is None else inputs.index.rows(rows)
+    own = {"q": inputs.q[rows], "ids": inputs.ids[rows], "steps": inputs.steps[rows], "widths": inputs.widths[rows]}
+    return replace(inputs, **own, index=index)

@@ -11,9 +11,26 @@ import numpy as np
 class Terms:
     """What one query's outputs are made of, in float64; n resident cells.
 
-    scores: [kv, group, n]; products: [kv, group, n], sum |q||k| / 16; keys: [kv, n], sum |k| / 16;
-    largest_q: [kv, group], max |q|; v: [kv, n, 256]; largest_v: [kv], the largest |scale| of V times
-    the largest code of its format; q: [kv, group, 256]; k: [kv, 256, n].
+    Parameters
+    ----------
+    scores
+        [kv, group, n].
+    products
+        [kv, group, n], sum |q||k| / 16.
+    keys
+        [kv, n], sum |k| / 16.
+    largest_q
+        [kv, group], max |q|.
+    v
+        [kv, n, 256].
+    largest_v
+        [kv], the largest |scale| of V times the largest code of its format.
+    q
+        [kv, group, 256].
+    k
+        [kv, 256, n].
+    place
+        int64 [n], the place of each cell in the query's list.
     """
 
     scores: np.ndarray

@@ -14,6 +14,10 @@ two roundings more give
 
 2^-126 covers p below 2^-126, which is 0, and from 2^128 on, which is infinite. Each multiply-add may also round where
 the sum is subnormal, by half of 2^-149. sigmoid' is the sigmoid raised by D.
+
+References
+----------
+N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM, 2002.
 """
 
 from __future__ import annotations
@@ -31,7 +35,17 @@ _LARGEST = 130.0
 
 
 def gate(shared_gate: np.ndarray) -> np.ndarray:
-    """float64 [T]: the bound D for the sigmoid of float32 [T]."""
+    """The bound D for the sigmoid.
+
+    Parameters
+    ----------
+    shared_gate
+        float32 [T].
+
+    Returns
+    -------
+    float64 array [T]
+    """
     exact = sigmoid(shared_gate)
     t = np.minimum(np.abs(shared_gate.astype(np.float64)) * _LOG2_E, _LARGEST)
     e = np.exp2(t * EXPONENT) * (1 + EXP2_ULPS * 2 * U) - 1
@@ -41,7 +55,21 @@ def gate(shared_gate: np.ndarray) -> np.ndarray:
 def rows(
     rows: np.ndarray, weights: np.ndarray, shared: np.ndarray | None = None, shared_gate: np.ndarray | None = None
 ) -> np.ndarray:
-    """float64 [T, n]: the bound for every output of `combine` on these float32 inputs."""
+    """The bound for every output of `combine`.
+
+    Parameters
+    ----------
+    rows
+        float32 [T, k, n].
+    weights
+        float32 [T, k].
+    shared, shared_gate
+        float32 [T, n] and [T], or neither.
+
+    Returns
+    -------
+    float64 array [T, n]
+    """
     ranks = rows.shape[1]
     mass = np.einsum("tk,tkn->tn", np.abs(weights.astype(np.float64)), np.abs(rows.astype(np.float64)))
     off = np.zeros_like(mass)

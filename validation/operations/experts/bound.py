@@ -25,6 +25,10 @@ scale is off by U besides (amax / 127) or by 2 U (1 / inv).
 Whole path. From the rounded model, which takes h unrounded, a code may also differ where a tie lies in the interval
 of all errors before it: h is off by |dh/dgate| <= 1.1 |up| times the error of gate, and |silu| times that of up. The
 largest differences of what codes stand for, times |W_down|, and the product's own error add up.
+
+References
+----------
+N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM, 2002.
 """
 
 from __future__ import annotations
@@ -54,14 +58,35 @@ _TINY = LARGEST / _LARGEST_FLOAT
 
 @dataclass(frozen=True)
 class Bounded:
-    """value: float64; bound: float64 of that shape, how far a kernel may be from it."""
+    """A result, and how far a kernel may be from it.
+
+    Parameters
+    ----------
+    value
+        float64.
+    bound
+        float64 of that shape.
+    """
 
     value: Array
     bound: Array
 
 
 def product(w: Weights, x: Array) -> Bounded:
-    """The product of x (float64 [rows, k], what codes stand for) with the weights, [rows, rows of w]."""
+    """The product of activations with weights.
+
+    Parameters
+    ----------
+    w
+        The matrix.
+    x
+        float64 [rows, k], what codes stand for.
+
+    Returns
+    -------
+    Bounded
+        [rows, rows of w].
+    """
     each = w.per_block
     values = w.exact.reshape(len(w.q), -1, BLOCK // each).transpose(1, 2, 0)
     left = x.reshape(len(x), -1, BLOCK // each).transpose(1, 0, 2)
@@ -90,7 +115,13 @@ def product(w: Weights, x: Array) -> Bounded:
 
 
 def swiglu(gate: Array, up: Array) -> Bounded:
-    """SwiGLU of gate and up, float64 that float32 kernels were given exactly."""
+    """SwiGLU of gate and up.
+
+    Parameters
+    ----------
+    gate, up
+        float64 of one shape, that float32 kernels were given exactly.
+    """
     value = swiglu64(gate, up)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         e = np.exp(-gate)
@@ -103,7 +134,13 @@ def swiglu(gate: Array, up: Array) -> Bounded:
 
 
 def hidden(gate: Bounded, up: Bounded) -> Bounded:
-    """SwiGLU of gates and ups that are themselves in error."""
+    """SwiGLU of gates and ups that are themselves in error.
+
+    Parameters
+    ----------
+    gate, up
+        Values and how far they may be off, of one shape.
+    """
     own = swiglu(gate.value, up.value)
     with np.errstate(over="ignore", under="ignore"):
         silu = np.abs(gate.value / (1 + np.exp(-gate.value)))
@@ -117,8 +154,17 @@ def hidden(gate: Bounded, up: Bounded) -> Bounded:
 
 @dataclass(frozen=True)
 class Allowed:
-    """Codes and scales that quantising may give. low, high: int64 [rows, k]; scale_low, scale_high: float64
-    [rows, k / 32]; nearest: int64, the code of the value itself."""
+    """Codes and scales that quantising may give.
+
+    Parameters
+    ----------
+    low, high
+        int64 [rows, k].
+    nearest
+        int64 [rows, k], the code of the value itself.
+    scale_low, scale_high
+        float64 [rows, k / 32].
+    """
 
     low: Array
     high: Array
@@ -141,7 +187,13 @@ class Allowed:
 
 
 def codes(h: Bounded) -> Allowed:
-    """What h [rows, k] may be quantised to."""
+    """What h may be quantised to.
+
+    Parameters
+    ----------
+    h
+        The values of h [rows, k] and how far they may be off; k is a multiple of 32.
+    """
     shape = (len(h.value), -1, BLOCK)
     value, bound = h.value.reshape(shape), h.bound.reshape(shape)
     size = np.abs(value)
@@ -174,12 +226,38 @@ def codes(h: Bounded) -> Allowed:
 
 
 def path(gate: Weights, up: Weights, down: Weights, x: Array) -> Bounded:
-    """The rounded model of tokens x (float64, what their codes stand for) and how far a kernel may be from it."""
+    """The rounded model of tokens, and how far a kernel may be from it.
+
+    Parameters
+    ----------
+    gate, up, down
+        The matrices.
+    x
+        float64 [rows, n], what the tokens' codes stand for.
+
+    Returns
+    -------
+    Bounded
+        [rows, n].
+    """
     return rest(product(gate, x), product(up, x), down)
 
 
 def rest(gate: Bounded, up: Bounded, down: Weights) -> Bounded:
-    """What `path` makes of its gates and ups."""
+    """What `path` makes of its gates and ups.
+
+    Parameters
+    ----------
+    gate, up
+        [rows, ff].
+    down
+        The matrix.
+
+    Returns
+    -------
+    Bounded
+        [rows, n].
+    """
     h = hidden(gate, up)
     allowed = codes(h)
     amax = np.abs(h.value.reshape(len(h.value), -1, BLOCK)).max(axis=-1) / LARGEST

@@ -26,7 +26,20 @@ _SUM = 2.0**24
 
 
 def product(w: Matrix, x: Codes) -> Bounded:
-    """The product of quantised rows with a matrix, [rows, rows of w], its integer truncation as the kernel has it."""
+    """The product of quantised rows with a matrix, its integer truncation as the kernel has it.
+
+    Parameters
+    ----------
+    w
+        The matrix.
+    x
+        Codes of the rows.
+
+    Returns
+    -------
+    Bounded
+        [rows, rows of w].
+    """
     sums = scaled_dots(w, x).astype(np.float64)
     scales = x.scale.astype(np.float64)
     lanes = np.zeros((_LANES, len(x.q), len(w.q)))
@@ -46,7 +59,13 @@ def product(w: Matrix, x: Codes) -> Bounded:
 
 
 def codes(h: Bounded) -> Allowed:
-    """What h [rows, k] may be quantised to, with scales of binary16."""
+    """What h may be quantised to, with scales of binary16.
+
+    Parameters
+    ----------
+    h
+        The values of h [rows, k] and how far they may be off; k is a multiple of 32.
+    """
     allowed = experts.codes(h)
     return replace(allowed, scale_low=_half(allowed.scale_low), scale_high=_half(allowed.scale_high))
 

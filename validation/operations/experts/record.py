@@ -47,6 +47,8 @@ class FusedExperts:
     """Bits depend on no tensor core's rule."""
 
     on_lanes = False
+    dtype = np.dtype(np.float32)
+    axis = "dim"
 
     def parse(self, text: str) -> ExpertCase:
         return ExpertCase.parse(text)

@@ -58,7 +58,7 @@ def asked(path: Path, case: ExpertCase, named: np.ndarray, card: bool) -> Checks
     else:
         needed |= {name for group in compared for name in group}
     whole = int(named.sum()) * case.n
-    return Checks(frozenset(needed), tuple(together), frozenset(BOUNDED), "bits", whole)
+    return Checks(frozenset(needed), tuple(together), frozenset(BOUNDED), ("bits",), whole)
 
 
 def _broken(case: ExpertCase, named: np.ndarray) -> bool:

@@ -42,7 +42,17 @@ NEGATIVE_LOG2_E = np.float32(-1.4426950408889634)
 
 @dataclass(frozen=True)
 class Codes:
-    """Quantised rows. q: int8 [rows, k]; scale: float32 [rows, k / 32]; lost: blocks that held a value not finite."""
+    """Quantised rows.
+
+    Parameters
+    ----------
+    q
+        int8 [rows, k].
+    scale
+        float32 [rows, k / 32].
+    lost
+        Blocks that held a value not finite.
+    """
 
     q: Array
     scale: Array
@@ -51,9 +61,16 @@ class Codes:
 
 @dataclass(frozen=True)
 class Weights:
-    """A matrix of blocks, decoded. q: int8 [rows, k]; scale: float32 [rows, k / 32 * (1 or 2)].
+    """A matrix of blocks, decoded.
 
     What is made of these is kept while the matrix is: of a large one 20 times its bytes, so drop it after use.
+
+    Parameters
+    ----------
+    q
+        int8 [rows, k].
+    scale
+        float32 [rows, k / 32 * (1 or 2)].
     """
 
     q: Array
@@ -89,7 +106,17 @@ class Weights:
 
 @dataclass(frozen=True)
 class Rows:
-    """What pairs of one expert give. gate, up: float32 [rows, ff]; h: codes of [rows, ff]; out: float32 [rows, n]."""
+    """What pairs of one expert give.
+
+    Parameters
+    ----------
+    gate, up
+        float32 [rows, ff].
+    h
+        Codes of [rows, ff].
+    out
+        float32 [rows, n].
+    """
 
     gate: Array
     up: Array
@@ -98,7 +125,18 @@ class Rows:
 
 
 def quantise(x: Array) -> Codes:
-    """Codes of float32 rows [rows, k], k a multiple of 32."""
+    """Codes of rows.
+
+    Parameters
+    ----------
+    x
+        float32 [rows, k], k a multiple of 32.
+
+    Raises
+    ------
+    ValueError
+        For another dtype or shape.
+    """
     if x.dtype != np.float32 or x.ndim != 2 or x.shape[1] % BLOCK:
         raise ValueError(f"got {x.dtype} {x.shape}, expected float32 [rows, multiple of {BLOCK}]")
     blocks = x.reshape(len(x), -1, BLOCK)
@@ -115,38 +153,107 @@ def quantise(x: Array) -> Codes:
 
 
 def columns(w: Array, width: int) -> Array:
-    """float32 [k / width, width, rows]: int8 codes [rows, k] by every `width` of K."""
+    """Codes of a matrix by every few of K.
+
+    Parameters
+    ----------
+    w
+        int8 [rows, k].
+    width
+        How many.
+
+    Returns
+    -------
+    float32 array [k / width, width, rows]
+    """
     return w.reshape(len(w), -1, width).transpose(1, 2, 0).astype(np.float32)
 
 
 def lines(x: Array, width: int) -> Array:
-    """float32 [k / width, rows, width]: int8 codes [rows, k] by every `width` of K. Matrix products of these with
-    `columns` are exact integers."""
+    """Codes of rows by every few of K.
+
+    Matrix products of these with `columns` are exact integers.
+
+    Parameters
+    ----------
+    x
+        int8 [rows, k].
+    width
+        How many.
+
+    Returns
+    -------
+    float32 array [k / width, rows, width]
+    """
     return x.reshape(len(x), -1, width).transpose(1, 0, 2).astype(np.float32)
 
 
 def dots(w: Array, x: Array, width: int) -> Array:
-    """float32 [k / width, rows of x, rows of w]: the exact integer dot products of every `width` codes."""
+    """The exact integer dot products of every few codes.
+
+    Parameters
+    ----------
+    w
+        int8 [rows of w, k].
+    x
+        int8 [rows of x, k].
+    width
+        How many.
+
+    Returns
+    -------
+    float32 array [k / width, rows of x, rows of w]
+    """
     return np.asarray(lines(x, width) @ columns(w, width))
 
 
 def slabs(blocks: int, size: int) -> Iterator[slice]:
-    """Blocks that are done together: many of few elements (`size` of each), whose calls take longer than their
-    arithmetic, few of many, so that they stay in a cache."""
+    """Blocks that are done together: many of few elements, whose calls take longer than their arithmetic, few of many,
+    so that they stay in a cache.
+
+    Parameters
+    ----------
+    blocks
+        How many blocks there are.
+    size
+        Elements of each.
+    """
     step = max(TOGETHER // max(size, 1), 1)
     for first in range(0, blocks, step):
         yield slice(first, min(first + step, blocks))
 
 
 def scaled(scale: Array, dot: Array) -> Array:
-    """float32 scale * dot, rounded once: zeros are +0, and an infinite scale gives NaN."""
+    """scale * dot, rounded once: zeros are +0, and an infinite scale gives NaN.
+
+    Parameters
+    ----------
+    scale, dot
+        float32, of shapes that broadcast.
+
+    Returns
+    -------
+    float32 array
+    """
     made = np.where(np.isfinite(scale), scale, NAN.view(np.float32)) * dot
     made += np.float32(0)
     return np.asarray(made)
 
 
 def product(w: Weights, x: Codes) -> Array:
-    """float32 [rows of x, rows of w]: the bits of the product."""
+    """The bits of the product.
+
+    Parameters
+    ----------
+    w
+        The matrix.
+    x
+        Codes of the rows.
+
+    Returns
+    -------
+    float32 array [rows of x, rows of w]
+    """
     each = w.per_block
     left, right = lines(x.q, BLOCK // each), w.columns
     scales = w.scale.T[:, None, :]
@@ -166,7 +273,22 @@ def product(w: Weights, x: Codes) -> Array:
 
 
 def swiglu(gate: Array, up: Array) -> Array:
-    """float32: the bits of SwiGLU."""
+    """The bits of SwiGLU.
+
+    Parameters
+    ----------
+    gate, up
+        float32, of one shape.
+
+    Returns
+    -------
+    float32 array
+        Of that shape.
+
+    References
+    ----------
+    N. Shazeer, "GLU Variants Improve Transformer", arXiv:2002.05202, 2020.
+    """
     with np.errstate(invalid="ignore", over="ignore", under="ignore", divide="ignore"):
         e = exp2(canonical(gate * NEGATIVE_LOG2_E))
         return canonical(canonical(gate / canonical(np.float32(1) + e)) * up)
@@ -198,24 +320,67 @@ def expert(
 
 
 def values(codes: Codes) -> Array:
-    """float64 [rows, k]: what the codes stand for, exactly."""
+    """What codes stand for, exactly.
+
+    Parameters
+    ----------
+    codes
+        Quantised rows.
+
+    Returns
+    -------
+    float64 array [rows, k]
+    """
     with np.errstate(invalid="ignore"):
         return np.asarray(codes.q.astype(np.float64) * np.repeat(codes.scale.astype(np.float64), BLOCK, axis=1))
 
 
 def product64(w: Weights, x: Array) -> Array:
-    """float64 [rows of x, rows of w]: x [rows, k] float64 times the weights."""
+    """The product in FP64.
+
+    Parameters
+    ----------
+    w
+        The matrix.
+    x
+        float64 [rows, k].
+
+    Returns
+    -------
+    float64 array [rows of x, rows of w]
+    """
     return np.asarray(x @ w.exact.T)
 
 
 def swiglu64(gate: Array, up: Array) -> Array:
-    """float64 SwiGLU. exp(-gate) beyond the range of float64 gives zeros, as it should."""
+    """SwiGLU in FP64. exp(-gate) beyond the range of float64 gives zeros, as it should.
+
+    Parameters
+    ----------
+    gate, up
+        float64, of one shape.
+
+    Returns
+    -------
+    float64 array
+        Of that shape.
+    """
     with np.errstate(over="ignore", under="ignore"):
         return np.asarray(gate / (1 + np.exp(-gate)) * up)
 
 
 def quantise64(x: Array) -> Array:
-    """float64 [rows, k]: x rounded to int8 for 32 values in FP64, ties to even; zeros where a block is all zeros."""
+    """Rows rounded to int8 for 32 values in FP64, ties to even; zeros where a block is all zeros.
+
+    Parameters
+    ----------
+    x
+        float64 [rows, k], k a multiple of 32.
+
+    Returns
+    -------
+    float64 array [rows, k]
+    """
     blocks = x.reshape(len(x), -1, BLOCK)
     amax = np.abs(blocks).max(axis=-1, keepdims=True)
     safe = np.where(amax == 0, 1, amax)
@@ -223,19 +388,54 @@ def quantise64(x: Array) -> Array:
 
 
 def rounded(gate: Weights, up: Weights, down: Weights, x: Codes) -> Array:
-    """float64 [rows, n]: the rounded model, FP64 with x and h in int8; x: the codes of the contract, h rounded in
-    FP64."""
+    """The rounded model: FP64 with x and h in int8.
+
+    Parameters
+    ----------
+    gate, up, down
+        The matrices.
+    x
+        The codes of the contract; h is rounded in FP64.
+
+    Returns
+    -------
+    float64 array [rows, n]
+    """
     tokens = values(x)
     h = swiglu64(product64(gate, tokens), product64(up, tokens))
     return product64(down, quantise64(h))
 
 
 def hidden64(gate: Weights, up: Weights, x: Array) -> Array:
-    """float64 [rows, ff]: h of float32 tokens [rows, n], nothing quantised."""
+    """h in FP64, with nothing quantised.
+
+    Parameters
+    ----------
+    gate, up
+        The matrices.
+    x
+        float32 [rows, n].
+
+    Returns
+    -------
+    float64 array [rows, ff]
+    """
     tokens = x.astype(np.float64)
     return swiglu64(product64(gate, tokens), product64(up, tokens))
 
 
 def unrounded(gate: Weights, up: Weights, down: Weights, x: Array) -> Array:
-    """float64 [rows, n]: the expert of float32 tokens [rows, n], nothing quantised."""
+    """The expert in FP64, with nothing quantised.
+
+    Parameters
+    ----------
+    gate, up, down
+        The matrices.
+    x
+        float32 [rows, n].
+
+    Returns
+    -------
+    float64 array [rows, n]
+    """
     return product64(down, hidden64(gate, up, x))

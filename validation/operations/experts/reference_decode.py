@@ -22,8 +22,19 @@ _LANES = 32
 
 @dataclass(frozen=True)
 class Matrix:
-    """form: the format; q: int8 [rows, k]; d: float32 [rows, k / 32], the block's; level: int64 [rows, k / 32 * (1 or
-    2)], the integer scale, zeros in a format without one."""
+    """A matrix with its integer scales.
+
+    Parameters
+    ----------
+    form
+        The format.
+    q
+        int8 [rows, k].
+    d
+        float32 [rows, k / 32], the block's.
+    level
+        int64 [rows, k / 32 * (1 or 2)], the integer scale, zeros in a format without one.
+    """
 
     form: str
     q: Array
@@ -32,7 +43,17 @@ class Matrix:
 
 
 def matrix(form: str, data: Array, rows: int) -> Matrix:
-    """A matrix of `rows` rows from its bytes."""
+    """A matrix from its bytes.
+
+    Parameters
+    ----------
+    form
+        The format.
+    data
+        uint8, the blocks of its rows one after another.
+    rows
+        How many rows it has.
+    """
     made = FORMATS[form]
     blocks = data.reshape(rows, -1, made.nbytes)
     parts = made.values // BLOCK
@@ -62,7 +83,13 @@ def _levels(form: str, blocks: Array, part: int) -> Array:
 
 
 def quantise(x: Array) -> Codes:
-    """Codes of float32 rows [rows, k]; the scales are binary16 numbers, widened."""
+    """Codes of rows; the scales are binary16 numbers, widened.
+
+    Parameters
+    ----------
+    x
+        float32 [rows, k], k a multiple of 32.
+    """
     blocks = x.reshape(len(x), -1, BLOCK)
     broken = ~np.isfinite(blocks).all(axis=-1)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
@@ -75,12 +102,32 @@ def quantise(x: Array) -> Codes:
 
 
 def truncated(x: Array, divisor: int) -> Array:
-    """Integer division as C does it: towards zero."""
+    """Integer division as C does it: towards zero.
+
+    Parameters
+    ----------
+    x
+        Integers, of any shape.
+    divisor
+        Above 0.
+    """
     return np.asarray(np.sign(x) * (np.abs(x) // divisor))
 
 
 def scaled_dots(w: Matrix, x: Codes) -> Array:
-    """int64 [k / 32, rows of x, rows of w]: each dot product times its integer scale."""
+    """Each dot product times its integer scale.
+
+    Parameters
+    ----------
+    w
+        The matrix.
+    x
+        Codes of the rows.
+
+    Returns
+    -------
+    int64 array [k / 32, rows of x, rows of w]
+    """
     halves = dots(w.q, x.q, BLOCK // 2).astype(np.int64)
     first, second = halves[0::2], halves[1::2]
     whole = first + second
@@ -99,7 +146,19 @@ def scaled_dots(w: Matrix, x: Codes) -> Array:
 
 
 def product(w: Matrix, x: Codes) -> Array:
-    """float32 [rows of x, rows of w]: the bits of the product."""
+    """The bits of the product.
+
+    Parameters
+    ----------
+    w
+        The matrix.
+    x
+        Codes of the rows.
+
+    Returns
+    -------
+    float32 array [rows of x, rows of w]
+    """
     dot = scaled_dots(w, x).astype(np.float32)
     lanes = np.zeros((_LANES, len(x.q), len(w.q)), np.float32)
     add = Fma(lanes[0].shape, True)  # a multiple of 2**-149 times an integer

@@ -15,14 +15,31 @@ from validation.operations.experts.reference import BLOCK, LARGEST, TWO_DOTS, Co
 
 
 def round_away(x: Array) -> Array:
-    """float32 x to the nearest integer, ties away from zero."""
+    """The nearest integers, ties away from zero.
+
+    Parameters
+    ----------
+    x
+        float32, of any shape.
+
+    Returns
+    -------
+    float32 array
+        Of the shape of x.
+    """
     whole = np.trunc(x)
     rest = x - whole  # exact
     return np.asarray(whole + (rest >= np.float32(0.5)) - (rest <= np.float32(-0.5)))
 
 
 def quantise(x: Array) -> Codes:
-    """Codes of float32 rows [rows, k], k a multiple of 32."""
+    """Codes of rows.
+
+    Parameters
+    ----------
+    x
+        float32 [rows, k], k a multiple of 32.
+    """
     blocks = x.reshape(len(x), -1, BLOCK)
     lost = ~np.isfinite(blocks).all(axis=-1)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
@@ -36,7 +53,19 @@ def quantise(x: Array) -> Codes:
 
 
 def product(w: Weights, x: Codes) -> Array:
-    """float32 [rows of x, rows of w]: the bits of the product."""
+    """The bits of the product.
+
+    Parameters
+    ----------
+    w
+        The matrix.
+    x
+        Codes of the rows.
+
+    Returns
+    -------
+    float32 array [rows of x, rows of w]
+    """
     each = w.per_block
     left, right = lines(x.q, BLOCK // each), w.columns
     scales = w.scale.T[:, None, :]

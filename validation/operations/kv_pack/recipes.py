@@ -89,6 +89,7 @@ class Widths(Enum):
     EDGES = "edges"  # the edges of the kernels' tiles, one after another
     BEYOND = "beyond"  # one more than the blocks selected hold, and past the widest row that is served
     ZERO = "zero"
+    SELECTED = "selected"  # of the cells that block selection chooses; queries of any length
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ class Recipe:
     @property
     def any_size(self) -> bool:
         """Whether every profile has it at its own sizes."""
-        return not (self.relations or self.far or self.widths is Widths.BEYOND or self.name == "captured")
+        sized = self.widths in (Widths.BEYOND, Widths.SELECTED)
+        return not (self.relations or self.far or sized or self.name == "captured")
 
 
 _ATTENTION = (
@@ -303,6 +305,14 @@ _ATTENTION = (
         "On lanes also a pool's last rows of 2**31 and the last queries of 2**29: 64 bits of offset, carries included.",
         edition=2,
         far=True,
+    ),
+    Recipe(
+        "selected",
+        "Ids that block selection wrote a moment ago, on the device, for queries of any length, in no order, over "
+        "absent pages: a query that reads its neighbour's ids, a cell too few or ids from elsewhere shows.",
+        pages=Pages.ABSENT,
+        widths=Widths.SELECTED,
+        edition=3,
     ),
 )
 

@@ -12,6 +12,10 @@ A value that is not finite is packed as +0 by INT8 and Q4_0; FP16 keeps infiniti
 Q4_0 code that comes out as NaN (0 times an infinite 1 / d, below 2**-125) is 0.
 
 Every operation used is correctly rounded by IEEE 754, so these bytes are the same everywhere.
+
+References
+----------
+Q4_0 and its bytes are ggml's, `ggml-quants.c` and the `gguf` package of https://github.com/ggml-org.
 """
 
 from __future__ import annotations
@@ -39,7 +43,18 @@ def _float32(x: np.ndarray, group: int) -> np.ndarray:
 
 
 def pack_fp16(x: np.ndarray) -> np.ndarray:
-    """float16 array of the shape of `x` (float32): each element rounded to nearest even, NaN to 7fff."""
+    """Each element rounded to nearest even, NaN to 7fff.
+
+    Parameters
+    ----------
+    x
+        float32, of any shape.
+
+    Returns
+    -------
+    float16 array
+        Of the shape of x.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         half = x.astype(np.float16)
     half.view(np.uint16)[np.isnan(x)] = HALF_NAN
@@ -47,7 +62,22 @@ def pack_fp16(x: np.ndarray) -> np.ndarray:
 
 
 def pack_int8(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """codes int8 [..., d] and scales float16 [..., d / 64] of float32 [..., d]."""
+    """Codes and scales of INT8.
+
+    Parameters
+    ----------
+    x
+        float32 [..., d], d a multiple of 64.
+
+    Returns
+    -------
+    (int8 array [..., d], float16 array [..., d / 64])
+
+    Raises
+    ------
+    ValueError
+        For another dtype or shape.
+    """
     groups = _float32(x, INT8_GROUP)
     largest = np.abs(groups).max(axis=-1)
     with np.errstate(over="ignore", under="ignore"):
@@ -61,7 +91,22 @@ def pack_int8(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pack_q4_0(x: np.ndarray) -> np.ndarray:
-    """uint8 [..., d / 32 * 18] of float32 [..., d]: the blocks of a row one after another."""
+    """The blocks of Q4_0, those of a row one after another.
+
+    Parameters
+    ----------
+    x
+        float32 [..., d], d a multiple of 32.
+
+    Returns
+    -------
+    uint8 array [..., d / 32 * 18]
+
+    Raises
+    ------
+    ValueError
+        For another dtype or shape.
+    """
     blocks = _float32(x, Q4_BLOCK)
     place = np.abs(blocks).argmax(axis=-1, keepdims=True)
     d = np.take_along_axis(blocks, place, axis=-1) / np.float32(-8)
@@ -78,19 +123,51 @@ def pack_q4_0(x: np.ndarray) -> np.ndarray:
 
 
 def unpack_int8(codes: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """float64 [..., d]: code * scale, exact."""
+    """What INT8 stands for: code * scale, exact.
+
+    Parameters
+    ----------
+    codes
+        int8 [..., d].
+    scale
+        float16 [..., d / 64].
+
+    Returns
+    -------
+    float64 array [..., d]
+    """
     groups = codes.reshape(*codes.shape[:-1], codes.shape[-1] // INT8_GROUP, INT8_GROUP).astype(np.float64)
     return (groups * scale.astype(np.float64)[..., None]).reshape(codes.shape)
 
 
 def q4_0_scales(rows: np.ndarray) -> np.ndarray:
-    """float16 [..., blocks]: the stored scale of every block of uint8 rows [..., blocks * 18]."""
+    """The stored scale of every block.
+
+    Parameters
+    ----------
+    rows
+        uint8 [..., blocks * 18].
+
+    Returns
+    -------
+    float16 array [..., blocks]
+    """
     blocks = rows.reshape(*rows.shape[:-1], rows.shape[-1] // Q4_BYTES, Q4_BYTES)
     return np.ascontiguousarray(blocks[..., :2]).view("<f2")[..., 0]
 
 
 def unpack_q4_0(rows: np.ndarray) -> np.ndarray:
-    """float64 [..., blocks * 32] of uint8 rows [..., blocks * 18]: (code - 8) * d, exact."""
+    """What Q4_0 stands for: (code - 8) * d, exact.
+
+    Parameters
+    ----------
+    rows
+        uint8 [..., blocks * 18].
+
+    Returns
+    -------
+    float64 array [..., blocks * 32]
+    """
     blocks = rows.reshape(*rows.shape[:-1], rows.shape[-1] // Q4_BYTES, Q4_BYTES)
     codes = np.concatenate([blocks[..., 2:] & 15, blocks[..., 2:] >> 4], axis=-1).astype(np.float64)
     values = (codes - Q4_ZERO) * q4_0_scales(rows).astype(np.float64)[..., None]
@@ -98,19 +175,51 @@ def unpack_q4_0(rows: np.ndarray) -> np.ndarray:
 
 
 def hadamard(x: np.ndarray) -> np.ndarray:
-    """float64 [..., 256]: the orthonormal Walsh-Hadamard transform (Sylvester order) of `x`.
+    """The orthonormal Walsh-Hadamard transform (Sylvester order), its own inverse.
 
-    y[i] = sum_j (-1)**popcount(i & j) * x[j] / 16. It is its own inverse. Sums run in one fixed
-    order of exactly rounded additions, so the result is the same on every machine.
+    y[i] = sum_j (-1)**popcount(i & j) * x[j] / 16. Sums run in one fixed order of exactly rounded additions, so the
+    result is the same on every machine.
+
+    Parameters
+    ----------
+    x
+        [..., 256].
+
+    Returns
+    -------
+    float64 array [..., 256]
+
+    Raises
+    ------
+    ValueError
+        For another last axis.
+
+    References
+    ----------
+    J. J. Sylvester, "Thoughts on inverse orthogonal matrices", Philosophical Magazine 34, 1867.
     """
     return _butterflies(x.astype(np.float64)) / 16.0
 
 
 def hadamard32(x: np.ndarray) -> np.ndarray:
-    """float32 [..., 256]: the same transform in the arithmetic that stored rows are defined by.
+    """The transform of `hadamard` in the arithmetic that stored rows are defined by.
 
-    Each element is multiplied by 1/16, then index bits 0 to 7 are combined in that order, the pair
-    (a, b) giving (a + b, a - b), every operation rounded to float32. A NaN is 7fffffff.
+    Each element is multiplied by 1/16, then index bits 0 to 7 are combined in that order, the pair (a, b) giving (a +
+    b, a - b), every operation rounded to float32. A NaN is 7fffffff.
+
+    Parameters
+    ----------
+    x
+        float32 [..., 256].
+
+    Returns
+    -------
+    float32 array [..., 256]
+
+    Raises
+    ------
+    ValueError
+        For another dtype or last axis.
     """
     if x.dtype != np.float32:
         raise ValueError(f"dtype is {x.dtype}, expected float32")
@@ -134,10 +243,17 @@ def _butterflies(x: np.ndarray) -> np.ndarray:
 
 
 def lost(x: np.ndarray, form: str) -> int:
-    """How many values of float32 `x` [..., 256] a format (`fp16`, `int8`, `q4_0`) cannot hold.
+    """How many values a format cannot hold.
 
-    FP16: those that round to infinity or are not finite. The others: a whole scale group whose
-    scale rounds to infinity, besides elements that are not finite.
+    FP16: those that round to infinity or are not finite. The others: a whole scale group whose scale rounds to
+    infinity, besides elements that are not finite.
+
+    Parameters
+    ----------
+    x
+        float32 [..., 256].
+    form
+        `fp16`, `int8` or `q4_0`.
     """
     if form == "fp16":
         return int((~np.isfinite(pack_fp16(x))).sum())

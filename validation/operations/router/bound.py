@@ -31,7 +31,19 @@ _LARGEST = 200.0
 
 
 def weights(routed: Routed, experts: int) -> np.ndarray:
-    """float64 [T, k]: the bound for every weight of `routed`, chosen from so many experts."""
+    """The bound for every weight.
+
+    Parameters
+    ----------
+    routed
+        What the reference chose.
+    experts
+        How many experts it was chosen from.
+
+    Returns
+    -------
+    float64 array [T, k]
+    """
     x = routed.logits.astype(np.float64)
     ranks = x.shape[1]
     t = np.minimum((x[:, :1] - x) * _LOG2_E, _LARGEST)

@@ -22,7 +22,17 @@ _LANES = 32
 
 
 class Routed(NamedTuple):
-    """ids: int32 [T, k]; weights: float64 [T, k]; logits: float32 [T, k], those of the ids, finite."""
+    """Experts of tokens.
+
+    Parameters
+    ----------
+    ids
+        int32 [T, k].
+    weights
+        float64 [T, k].
+    logits
+        float32 [T, k], those of the ids, finite.
+    """
 
     ids: np.ndarray
     weights: np.ndarray
@@ -30,12 +40,20 @@ class Routed(NamedTuple):
 
 
 def held(logits: np.ndarray) -> np.ndarray:
-    """float32 logits as they take part: finite."""
+    """Logits as they take part: finite. They are float32 of any shape, and so is the result."""
     return np.clip(np.where(np.isnan(logits), -LARGEST, logits), -LARGEST, LARGEST).astype(np.float32)
 
 
 def route(logits: np.ndarray, ranks: int) -> Routed:
-    """The `ranks` experts of each row of float32 [T, E], and their weights in FP64."""
+    """The experts of each token, and their weights in FP64.
+
+    Parameters
+    ----------
+    logits
+        float32 [T, E].
+    ranks
+        Experts of a token, k.
+    """
     x = held(logits)
     ids = np.argsort(-x, axis=1, kind="stable")[:, :ranks]
     chosen = np.take_along_axis(x, ids, axis=1)
@@ -45,7 +63,19 @@ def route(logits: np.ndarray, ranks: int) -> Routed:
 
 
 def weight_bits(logits: np.ndarray, ranks: int) -> np.ndarray:
-    """float32 [T, k]: the weights bit for bit, by the formulas of strata/kernels/router.py."""
+    """The weights bit for bit, by the formulas of strata/kernels/router.py.
+
+    Parameters
+    ----------
+    logits
+        float32 [T, E].
+    ranks
+        Experts of a token, k.
+
+    Returns
+    -------
+    float32 array [T, k]
+    """
     x = held(logits)
     tokens, experts = x.shape
     maximum = x.max(axis=1, keepdims=True)

@@ -15,7 +15,17 @@ from validation.record.rules.subject import Subject
 
 @dataclass(frozen=True)
 class Rule:
-    """name: what a refusal begins with; needs: rules without which its answer would mean nothing."""
+    """One thing that every record must keep.
+
+    Parameters
+    ----------
+    name
+        What a refusal begins with.
+    broken
+        A line for each place where a record breaks it.
+    needs
+        Rules without which its answer would mean nothing.
+    """
 
     name: str
     broken: Callable[[Subject], Iterator[str]]

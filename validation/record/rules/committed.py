@@ -7,12 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from validation.core.challenge import row_bytes
+from validation.core.row_words import DIGITS, of_bytes
 from validation.record import merkle
 from validation.record.canonical import encode
 from validation.record.rules.subject import Subject
-
-#: Hex digits of a float32.
-DIGITS = 8
 
 
 def root(subject: Subject) -> Iterator[str]:
@@ -54,7 +52,7 @@ def proofs(subject: Subject) -> Iterator[str]:
     """Every row shown is a leaf, at its place, of the output root of its case."""
     for item in subject.record["challenge"]:
         case = subject.cases[item["case"]]
-        got = values(item)
+        got = values(item, subject.operation.dtype)
         if got is None:
             continue  # the proof is held against the row's own bits, once they are computed
         data = row_bytes(case["path"], case["case"], item["row"], got)
@@ -62,6 +60,6 @@ def proofs(subject: Subject) -> Iterator[str]:
             yield f"row {item['row']} of case {item['case']} is not the one that the case's output root holds"
 
 
-def values(item: dict[str, str]) -> np.ndarray | None:
-    """float32: the bits of a row that is shown, little endian, whatever they are; None for one shown by its proof."""
-    return np.frombuffer(bytes.fromhex(item["bits"]), dtype="<f4") if "bits" in item else None
+def values(item: dict[str, str], dtype: np.dtype) -> np.ndarray | None:
+    """The words of a row that is shown, of its operation's type, whatever they are; None for one shown by its proof."""
+    return of_bytes(bytes.fromhex(item["bits"]), dtype) if "bits" in item else None

@@ -53,7 +53,7 @@ def _passes_as(asked: Checks, name: str) -> Verdict:
 
 def _check(asked: Checks, item: dict[str, Any], name: str, verdict: Verdict) -> Check:
     claim = item["prediction"]
-    whole = name == asked.bits and claim is not None and claim["compared"] == asked.whole
+    whole = name in asked.bits and claim is not None and claim["compared"] == asked.whole
     return Check(name, verdict, "", {"all_bits": whole})
 
 

@@ -95,7 +95,15 @@ def provenance(subject: Subject) -> Iterator[str]:
 
 
 def expected_vectors(rule: Arithmetic, k: int) -> list[str]:
-    """What a tensor core that follows `rule` gives for the separating vectors of k products, as hex bits."""
+    """What a tensor core gives for the separating vectors, as hex bits.
+
+    Parameters
+    ----------
+    rule
+        That it follows.
+    k
+        Products of the instruction.
+    """
     a, b, c = vector_operands(vectors(k), k)
     bits = mma(a[:, None, :], b[:, :, None], c[:, None, None], Params(rule.block, rule.frac))
     return [f"{int(x):08x}" for x in bits.reshape(-1)]

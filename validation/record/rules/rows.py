@@ -16,7 +16,7 @@ import numpy as np
 from validation.core.challenge import row_bytes
 from validation.core.memo import Memo
 from validation.core.recordable import Predictor, Reason, Recordable, Row, Shown
-from validation.core.verdict import float32_bits
+from validation.core.row_words import differing, said
 from validation.record.evidence import input_digest, leaves
 from validation.record.merkle import root, root_from
 from validation.record.rules.committed import values
@@ -26,7 +26,15 @@ from validation.record.rules.subject import Subject
 
 @dataclass(frozen=True)
 class Refusal:
-    """rule: short name of what is broken; reason: one line."""
+    """One thing that is broken.
+
+    Parameters
+    ----------
+    rule
+        The short name of it.
+    reason
+        One line.
+    """
 
     rule: str
     reason: str
@@ -34,10 +42,29 @@ class Refusal:
 
 @dataclass
 class Recomputed:
-    """Refusals of all rows, and what was found.
+    """Refusals of the rows of a record, and what was found.
 
-    every: predict all rows of a case and not those alone that are shown; followed: readings that give the bits of all
-    cases so far, None before the first.
+    Parameters
+    ----------
+    subject
+        The record.
+    predictor
+        What predicts bits; None leaves them out.
+    every
+        Whether all rows of a case are predicted and not those alone that are shown.
+
+    Attributes
+    ----------
+    refusals
+        What is broken.
+    followed
+        Readings that give the bits of all cases so far, None before the first.
+    rows
+        Rows that were shown and computed.
+    bounded
+        Those held against FP64.
+    enclosed
+        Outputs held against their true value.
     """
 
     subject: Subject
@@ -70,7 +97,8 @@ class Recomputed:
         if digest != item["inputs"]:
             yield "inputs", f"its inputs have digest {item['inputs'][:16]}, those of the case {digest[:16]}"
             return
-        rows = [Row(shown["row"], values(shown), shown["proof"]) for shown in self._shown.get(index, [])]
+        dtype = operation.dtype
+        rows = [Row(shown["row"], values(shown, dtype), shown["proof"]) for shown in self._shown.get(index, [])]
         shown = Shown(self.subject, path, case, item, inputs, rows, self._memo)
         wrong = list(operation.numbers(shown))
         self.rows += len(rows)
@@ -107,7 +135,8 @@ class Recomputed:
             return
         before = self.followed
         if before is None:  # vectors of the tensor core have been asked already
-            before = matching(self.subject) if operation.on_lanes else set(readings)
+            told = operation.on_lanes and self.subject.arithmetic
+            before = matching(self.subject) if told else set(readings)
         self.followed = before & equal
         if before and not self.followed:
             yield "bits", f"it follows {' and '.join(sorted(equal))}, what came before {' and '.join(sorted(before))}"
@@ -127,13 +156,12 @@ class Recomputed:
                 if root_from(data, row.row, count, row.proof) != item["output"]:
                     return f"{place} is another than {reading} gives: the case's output root does not hold that one"
                 continue
-            differs = np.flatnonzero(row.got.view("<u4") != np.ascontiguousarray(want, dtype="<f4").view("<u4"))
+            differs = differing(row.got, want)
             if len(differs):
-                at = int(differs[0])
-                got = int(row.got.view("<u4")[at])
+                at, word = int(differs[0]), "bits " if operation.dtype == np.float32 else ""
                 return (
                     f"{place} differs in {len(differs)} of {len(want)} outputs;"
-                    f" dim {at} has bits {got:08x}, {reading} gives {float32_bits(want[at])}"
+                    f" {operation.axis} {at} has {word}{said(row.got[at])}, {reading} gives {said(want[at])}"
                 )
         if every and root(leaves(path, str(item["case"]), due)) != item["output"]:
             return f"the rows that are shown have the bits of {reading}, others of its {count} do not"

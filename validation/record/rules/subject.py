@@ -28,7 +28,22 @@ SHOWN = 3
 
 
 def standard_plan(paths: Sequence[Path], profile: str, seed: int, edition: int = NEWEST) -> Pairs:
-    """What every record of an edition must hold. Raises StrataError where nothing fits the paths."""
+    """What every record of an edition must hold.
+
+    Parameters
+    ----------
+    paths
+        The paths of the record.
+    profile, seed
+        The profile and the seed of its plan.
+    edition
+        The edition of the plans.
+
+    Raises
+    ------
+    StrataError
+        Where nothing fits the paths.
+    """
     return [(job.path, job.case) for job in profiles.record_plan(paths, profile, seed, edition=edition)]
 
 
@@ -42,7 +57,14 @@ EARLIER: tuple[tuple[Edition, Planner], ...] = tuple(
 class Origin:
     """Stands for the executor that a record says it comes from, where only its arithmetic is asked for.
 
-    rule: that of lanes; None on a card, where the capability decides.
+    Parameters
+    ----------
+    name
+        `cuda` or `lanes`.
+    capability
+        The compute capability of the card, times ten; None on lanes.
+    rule
+        That of lanes; None on a card, where the capability decides.
     """
 
     name: str
@@ -52,8 +74,19 @@ class Origin:
 
 @dataclass(frozen=True)
 class Subject:
-    """record: parsed, and of the schema's shape; sources: SHA-256 of every kernel source of this checkout; planner:
-    of the newest edition; earlier: the other editions and theirs, in order."""
+    """A record that is examined, and what it is held against.
+
+    Parameters
+    ----------
+    record
+        Parsed, and of the schema's shape.
+    sources
+        SHA-256 of every kernel source of this checkout, by name.
+    planner
+        What a record of the newest edition must hold.
+    earlier
+        The other editions and what they must hold, in order.
+    """
 
     record: Mapping[str, Any]
     sources: Mapping[str, str]
@@ -67,6 +100,7 @@ class Subject:
 
     @property
     def capability(self) -> int | None:
+        """The compute capability of the card that it says it is of, times ten; None for none."""
         return self.record["provenance"]["capability"] if self.card else None
 
     @cached_property
@@ -122,6 +156,7 @@ class Subject:
 
     @property
     def cases(self) -> list[dict[str, Any]]:
+        """The cases as it has them."""
         return list(self.record["cases"])
 
     @cached_property

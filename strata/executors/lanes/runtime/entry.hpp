@@ -2,11 +2,10 @@
 #pragma once
 
 #include <exception>
-#include <string>
 #include <utility>
 
-#include "machine.cpp.hpp"
-#include "program.hpp"
+#include "machine.hpp"
+#include "request.hpp"
 #include "undefined.hpp"
 #include "vocabulary.hpp"
 
@@ -31,18 +30,6 @@ inline void sizes(void (*)(A...), int* out) {
 }
 }  // namespace lanes
 
-// Mirrored in strata/executors/lanes/library.py.
-struct StrataRequest {
-  unsigned grid[3], dim[3];
-  std::uint64_t shared_bytes, seed;
-  int rule_block, rule_frac, workers, n_args, n_extents;
-  void** args;
-  const lanes::Extent* extents;
-  std::atomic<std::uint64_t> next, finished;
-  std::atomic<int> stop, faulted;
-  char message[1024];
-};
-
 #define STRATA_EXPORT extern "C" __attribute__((visibility("default")))
 #define STRATA_KERNEL(name)                                                                             \
   STRATA_EXPORT int strata_arity() { return lanes::arity(name); }                                        \
@@ -65,11 +52,7 @@ struct StrataRequest {
 
 #ifdef STRATA_PROGRAM
 #define STRATA_MAIN \
-  int main(int argc, char** argv) {                                                   \
-    std::vector<int> sizes(strata_arity());                                            \
-    strata_sizes(sizes.data());                                                        \
-    return lanes::program<StrataRequest>(argc, argv, sizes, strata_launch);            \
-  }
+  int main(int argc, char** argv) { return lanes::program(argc, argv, strata_arity(), strata_sizes, strata_launch); }
 #else
 #define STRATA_MAIN
 #endif

@@ -8,9 +8,7 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "machine.hpp"
 
@@ -39,24 +37,10 @@ struct GlobalShadow {
   GlobalByte** bytes = nullptr;   // of every extent; null where it is not watched
   std::atomic_flag locks[256] = {};
 
-  // Memory of a launch begins as zeros: nobody touched a byte. It is given by pages, when they are touched.
-  GlobalShadow(const Extent* of, int n) : extents(of), count(n), bytes(new GlobalByte*[std::size_t(n)]()) {
-    for (int i = 0; i < n; ++i) {
-      if (!of[i].written || !of[i].bytes) continue;
-      bytes[i] = static_cast<GlobalByte*>(std::calloc(of[i].bytes, sizeof(GlobalByte)));
-      if (!bytes[i]) {
-        release();
-        throw std::bad_alloc();
-      }
-    }
-  }
+  GlobalShadow(const Extent* of, int n);
   GlobalShadow(const GlobalShadow&) = delete;
   GlobalShadow& operator=(const GlobalShadow&) = delete;
-  ~GlobalShadow() { release(); }
-  void release() {
-    for (int i = 0; i < count; ++i) std::free(bytes[i]);
-    delete[] bytes;
-  }
+  ~GlobalShadow();
 
   static bool ordered(const Toucher& before, const Toucher& now) {
     if (before.block != now.block) return false;

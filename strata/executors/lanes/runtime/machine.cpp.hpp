@@ -1,5 +1,6 @@
 // The part of lanes that is not inline: stacks, the switch, scheduling, faults, the worker threads.
-// Included once, by the generated translation unit.
+// Included once: by a generated file of its own, which needs to be compiled once for many kernels
+// (executors/lanes/machine.py), or by that of the kernel.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +22,10 @@
 #include "checks.hpp"
 #include "floating.hpp"
 #include "machine.hpp"
+#include "tensorcore.hpp"
+#ifdef STRATA_PROGRAM
+#include "program.hpp"
+#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -181,6 +186,13 @@ void fail(Where at, const char* format, ...) {
   va_end(list);
   Lane* me = current;
   record(me, at.line() ? at : me->at, text);
+  leave_block(me->block);
+  std::abort();
+}
+
+void fail_there(const char* file, u32 line, const char* text) {
+  Lane* me = current;
+  record(me, file, line, text);
   leave_block(me->block);
   std::abort();
 }
@@ -461,6 +473,22 @@ inline void work(Launch* launch, const std::vector<u64>* order) try {
   launch->stop->store(1);
 }
 
+// Memory of a launch begins as zeros: nobody touched a byte. The system gives it by pages, when they are touched.
+GlobalShadow::GlobalShadow(const Extent* of, int n) : extents(of), count(n), bytes(new GlobalByte*[std::size_t(n)]()) {
+  for (int i = 0; i < n; ++i) {
+    if (!of[i].written || !of[i].bytes) continue;
+    bytes[i] = static_cast<GlobalByte*>(std::calloc(of[i].bytes, sizeof(GlobalByte)));
+    if (!bytes[i]) {
+      this->~GlobalShadow();
+      throw std::bad_alloc();
+    }
+  }
+}
+GlobalShadow::~GlobalShadow() {
+  for (int i = 0; i < count; ++i) std::free(bytes[i]);
+  delete[] bytes;
+}
+
 // The workers of a launch, and how many of them work.
 struct Working {
   std::mutex mutex;
@@ -477,7 +505,7 @@ inline void hurried(Launch* launch, std::vector<std::thread>& threads, Working& 
       for (std::thread& thread : threads) pthread_kill(thread.native_handle(), kStopping);
 }
 
-inline void run(Launch* launch) {
+void run(Launch* launch) {
   std::unique_ptr<GlobalShadow> shadow;
   if constexpr (kChecked) {
     const bool watched = std::any_of(launch->extents, launch->extents + launch->n_extents, [](const Extent& e) { return e.written; });

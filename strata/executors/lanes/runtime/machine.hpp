@@ -201,6 +201,8 @@ extern "C" void strata_lanes_switch(void** save, void* to) asm("strata_lanes_swi
 
 // Ends the launch with a message that names kernel, block, thread and line.
 [[noreturn]] void fail(Where at, const char* format, ...) __attribute__((format(printf, 2, 3)));
+// The same for a place that a compiler tells.
+[[noreturn]] void fail_there(const char* file, u32 line, const char* text);
 // Finds a lane of another warp that can run; a deadlock is an error.
 Lane* runnable_elsewhere(Lane* me);
 
@@ -258,6 +260,10 @@ inline void rendezvous(Kind kind, u32 mask, Payload* payload, Where at, Work&& w
 }
 
 void block_barrier(Where at);
+// Runs the matrix instructions that a warp has queued.
+void run_queue(MmaEntry* entry, int count, Rule rule);
+// Runs a whole launch.
+void run(Launch* launch);
 void async_land(Lane* me, unsigned through_group);
 
 }  // namespace lanes

@@ -5,9 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "machine.hpp"
+#include "request.hpp"
 
 namespace lanes {
 
@@ -40,13 +42,13 @@ inline int not_written() {
 }
 
 // Reads the launch argv[1], runs it by `launch`, writes the buffers to argv[2]; returns the exit status.
-// sizes: bytes of each parameter of the kernel.
-template <class Request, class Launch>
-inline int program(int argc, char** argv, const std::vector<int>& sizes, Launch&& launch) {
+int program(int argc, char** argv, int arity, void (*sizes_of)(int*), int (*launch)(StrataRequest*)) {
   if (argc != 3) return 3;
+  std::vector<int> sizes(arity);
+  sizes_of(sizes.data());
   std::FILE* in = std::fopen(argv[1], "rb");
   if (!in) return 3;
-  auto request = std::make_unique<Request>();
+  auto request = std::make_unique<StrataRequest>();
   for (unsigned& n : request->grid) n = read<unsigned>(in);
   for (unsigned& n : request->dim) n = read<unsigned>(in);
   request->shared_bytes = read<u64>(in);

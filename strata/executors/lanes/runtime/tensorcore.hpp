@@ -357,7 +357,7 @@ struct Accumulators {
 
 // Runs the queued instructions of a warp in order. Operands with the same bits as those of an
 // instruction shortly before are made ready once: hi and lo alternate over several tiles.
-__attribute__((noinline)) inline void run_queue(MmaEntry* entry, int count, Rule rule) {
+__attribute__((noinline)) void run_queue(MmaEntry* entry, int count, Rule rule) {
   constexpr int kKept = 4;
   const Truncating truncating;
   ReadyA a[kKept];

@@ -4,7 +4,9 @@
 
 #ifdef STRATA_UNDEFINED
 
-#include "machine.cpp.hpp"
+#include <cstring>
+
+#include "machine.hpp"
 
 namespace lanes {
 
@@ -17,12 +19,7 @@ struct Place {
 // Integers of the vocabulary's own instructions wrap, as they do on a card.
 inline bool wraps(const Place* at) { return std::strstr(at->file, "include/") || std::strstr(at->file, "runtime/"); }
 
-[[noreturn]] inline void undefined(const Place* at, const char* text) {
-  Lane* me = current;
-  record(me, at->file, at->line, text);
-  leave_block(me->block);
-  std::abort();
-}
+[[noreturn]] inline void undefined(const Place* at, const char* text) { fail_there(at->file, at->line, text); }
 
 }  // namespace lanes
 

@@ -5,7 +5,6 @@
 #include "floating.hpp"
 #include "integercore.hpp"
 #include "machine.hpp"
-#include "tensorcore.hpp"
 
 #define __global__
 #define __device__

@@ -16,6 +16,10 @@ evaluated at weights exp(s) in place of the true ones, which differ by d[c] = sc
 added to the errors of a kernel too (`largest_error` is superadditive in d, so the two steps, kernel to exp(s) and
 exp(s) to the truth, are covered by one evaluation at the sum). ABOUT makes up for products of errors, such as a
 kernel's relative error of a gap that is itself off by d.
+
+References
+----------
+N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM, 2002.
 """
 
 from __future__ import annotations
@@ -31,7 +35,12 @@ ABOUT = 1 + 2.0**-20
 
 
 def gamma(count: int) -> float:
-    """The largest relative error of a product of `count` factors 1 + d, |d| <= u, or of their reciprocals."""
+    """The largest relative error of a product of `count` factors 1 + d, |d| <= u, or of their reciprocals.
+
+    References
+    ----------
+    N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM, 2002, Lemma 3.1.
+    """
     return count * UNIT / (1 - count * UNIT)
 
 

@@ -60,7 +60,17 @@ _CROSS = 1 + 2.0**-9
 
 
 def rounding(path: Path, cells: int, rule: Rule) -> Rounding:
-    """The errors of `path` on a query of `cells` ids, on tensor cores that follow `rule`, but for its scores'."""
+    """The errors of a path on one query, but for its scores', which `bounds.scores` has.
+
+    Parameters
+    ----------
+    path
+        A path of prompt attention.
+    cells
+        Ids of the query.
+    rule
+        The rule that the tensor core follows.
+    """
     tier = tiers.find(path.tier)
     products, chunk = tier.fp16.k, cells_per_chunk(path.mode, tier.number)
     chunks, sums = -(-cells // chunk), chunk // CELLS_PER_SUM
@@ -81,10 +91,22 @@ def _largest(x: np.ndarray) -> float:
 
 
 def accuracy(old: np.ndarray, ref: np.ndarray) -> float:
-    """Gate 1: the largest |new - ref|. old, ref: arrays of one shape. Not finite if `old` is not."""
+    """Gate 1: the largest |new - ref|. It is not finite if `old` is not.
+
+    Parameters
+    ----------
+    old, ref
+        Arrays of one shape: the baseline, and the reference.
+    """
     return float(np.maximum(BASELINE_RATIO * _largest(old - ref), FLOOR_OF_SCALE * _largest(ref)))
 
 
 def agreement(old: np.ndarray) -> float:
-    """Gate 2: the largest |new - old|, over all of `old`."""
+    """Gate 2: the largest |new - old|, over all queries.
+
+    Parameters
+    ----------
+    old
+        float32 or float64, the baseline's outputs.
+    """
     return AGREEMENT_OF_SCALE * _largest(old)

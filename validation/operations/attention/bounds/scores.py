@@ -24,10 +24,9 @@ import numpy as np
 
 from strata.executors.lanes import RULES, Rule
 from validation.numerics.roundoff import U
-from validation.numerics.tensorcore_bound import TURING_RIVAL
+from validation.numerics.tensorcore_bound import SLICE, TURING_RIVAL, slice_error
 from validation.operations.attention.terms import Terms
 
-SLICE = 16
 DIMS_PER_SUM = 32
 SPLIT = 2.0**-23
 #: hi of a number leaves at most this part of it to lo.
@@ -38,7 +37,21 @@ _CROSS = 1 + 2.0**-9
 
 
 def score_error(of: Terms, products: int, rule: Rule) -> np.ndarray:
-    """float64 [kv, group, n]: the largest error of every score; products: of one instruction of the tier."""
+    """The largest error of every score.
+
+    Parameters
+    ----------
+    of
+        What the query's outputs are made of.
+    products
+        Products of one instruction of the tier.
+    rule
+        The rule that the tensor core follows.
+
+    Returns
+    -------
+    float64 array [kv, group, n]
+    """
     kv, group, dims = of.q.shape
     cells, slices = of.k.shape[-1], dims // SLICE
     q = of.q.reshape(kv, group, slices, SLICE).transpose(0, 2, 1, 3) * _SCALE
@@ -52,7 +65,7 @@ def score_error(of: Terms, products: int, rule: Rule) -> np.ndarray:
     first, second = np.abs(sums[:, :, 0]) + spare, np.abs(sums.sum(axis=2)) + spare
     halves = ((spare, first, sizes[:, :, 0], largest[:, :, 0]), (first, second, sizes[:, :, 1], largest[:, :, 1]))
     readings = (rule, TURING_RIVAL) if rule == RULES["sm_75"] else (rule,)
-    cuts = [sum(_slice(reading, products, *half) for half in halves) for reading in readings]
+    cuts = [sum(slice_error(reading, products, *half) for half in halves) for reading in readings]
     cut = np.max(np.array(cuts), axis=0) + LOW * _low(rule, products) * total
     # 32 dims to 64, to all: partial sums in the order of the kernel.
     whole = sums.sum(axis=2)
@@ -61,20 +74,6 @@ def score_error(of: Terms, products: int, rule: Rule) -> np.ndarray:
     joined = np.abs(whole[:, 0::2]).sum(axis=1) + 2 * np.abs(warps).sum(axis=1) + partial
     size = total.sum(axis=1)
     return np.asarray((SPLIT * size + cut.sum(axis=1) + U * (joined + LOW * size)) * _CROSS)
-
-
-def _slice(
-    rule: Rule, products: int, before: np.ndarray, after: np.ndarray, size: np.ndarray, largest: np.ndarray
-) -> np.ndarray:
-    """The error of the hi steps of one slice. before, after: bounds of |S| before and after it."""
-    between = (before + after + size) / 2
-    if rule.block == 0:  # the exact sum of an instruction, rounded once
-        return np.asarray(U * ((SLICE // products - 1) * between + after))
-    count = min(rule.block, products)
-    more = SLICE // count - 1
-    cut = (count + 1) * 2.0**-rule.frac
-    addends = np.maximum(largest, before) + more * np.maximum(largest, between)
-    return np.asarray(cut * addends + 2.0**-23 * (more * between + after))
 
 
 def _low(rule: Rule, products: int) -> float:

@@ -40,10 +40,23 @@ _LARGEST_EXPONENT = 300.0
 class Rounding:
     """Relative errors of a kernel, for one query.
 
-    score: of a score, of `products`; query: of max(|q|, 2**-101) times `keys`; exponent: of the gap
-    to the largest score; weight: of every weight; numerator, denominator: of their terms; floor: of
-    each cell's share of the numerator, of `largest_v`; rescale: of what a sum is multiplied by once in every
-    chunk of cells, the same for all cells before, so that two cells differ by as many of them as chunks lie between.
+    Parameters
+    ----------
+    score
+        The error of a score, relative to `products`.
+    query
+        The error of q, relative to max(|q|, 2**-101) times `keys`.
+    exponent
+        The error of an exponent, relative to the gap to the largest score.
+    weight
+        The error of every weight.
+    numerator, denominator
+        The errors of their terms.
+    floor
+        The error of each cell's share of the numerator, relative to `largest_v`.
+    rescale
+        The error of what a sum is multiplied by once in every chunk of cells, the same for all cells before, so that
+        two cells differ by as many of them as chunks lie between.
     """
 
     score: float
@@ -63,11 +76,24 @@ class Rounding:
 def largest_error(
     terms: Terms, out: np.ndarray, rounding: Rounding, scores: np.ndarray | float = 0.0, chunk: int = 1
 ) -> np.ndarray:
-    """float64 [kv, group, 256]: the bound on |out' - out|.
+    """The bound on |out' - out| of one query.
 
-    out: float64 [kv, group, 256], of which only the magnitude counts: at least that of the exact output;
-    scores: float64 [kv, group, n], errors of scores besides those of `rounding`; chunk: cells
-    between two rescalings.
+    Parameters
+    ----------
+    terms
+        What its outputs are made of.
+    out
+        float64 [kv, group, 256], of which only the magnitude counts: at least that of the exact output.
+    rounding
+        Relative errors of the kernel.
+    scores
+        float64 [kv, group, n], errors of scores besides those of `rounding`.
+    chunk
+        Cells between two rescalings.
+
+    Returns
+    -------
+    float64 array [kv, group, 256]
     """
     if terms.scores.shape[-1] == 0:
         return np.zeros(out.shape)

@@ -1,0 +1,1 @@
+"""The top of block selection alone, of scores that are given."""
