@@ -16,6 +16,7 @@ def open_executor(
     seed: int | None = None,
     threads: int | None = None,
     target: str | None = None,
+    limit_s: float | None = None,
 ) -> Executor:
     """The executor of a name.
 
@@ -24,7 +25,7 @@ def open_executor(
     name
         `lanes`, `cuda`, or `auto`, which takes the card when CuPy and a device answer, else lanes. Lanes taken by
         `auto` say why there is no card in `instead_of_cuda`.
-    rule, flavor, seed, threads
+    rule, flavor, seed, threads, limit_s
         Of lanes, see `LanesExecutor`; a card ignores them.
     target
         What a card's images are compiled for, see `cuda.target.plan`; lanes ignore it.
@@ -54,6 +55,6 @@ def open_executor(
                 raise ExecutorUnavailable(reason) from error
     from strata.executors.lanes import LanesExecutor
 
-    lanes = LanesExecutor(rule=rule, flavor=flavor, seed=seed, threads=threads)
+    lanes = LanesExecutor(rule=rule, flavor=flavor, seed=seed, threads=threads, limit_s=limit_s)
     lanes.instead_of_cuda = reason
     return lanes

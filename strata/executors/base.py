@@ -61,6 +61,10 @@ class LaunchError(StrataError):
     """A kernel broke a rule of the machine while it ran; the message names kernel, block and lane."""
 
 
+class LaunchLimitError(LaunchError):
+    """A launch took longer than it may: its kernel may never end."""
+
+
 class ArgumentsError(LaunchError):
     """A launch gave a kernel another number of arguments than it takes, or one of another size: its caller's fault."""
 

@@ -14,10 +14,11 @@ import argparse
 import platform
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,10 @@ from rich.text import Text
 from strata.arguments import file, whole, word
 from strata.executors import NAMES as EXECUTORS
 from strata.executors import open_executor
-from strata.executors.base import StrataError
+from strata.executors.base import Executor, StrataError
 from strata.executors.lanes import FLAVORS
-from validation.check import mutants, plan, raw
+from strata.executors.lanes.build import find_compiler, finds_undefined
+from validation.check import early_end, mutants, plan, raw, sensitivity, unjudged
 from validation.check.folding import news
 from validation.check.load import Loaded, load
 from validation.check.operation import OwnOperation, operations
@@ -53,6 +55,9 @@ _Faults = tuple[list[SourceMutant], int]
 DEFAULT_PROFILE = "quick"
 #: The largest seed of a schedule: lanes take twice it, in 64 bits.
 _MOST_SCHEDULE = (1 << 62) - 1
+#: Seconds that a launch of the quick profile, and of larger ones, may take on lanes; it takes less than one, or ten.
+LIMIT_S, LONG_LIMIT_S = 60, 600
+_LONGEST_S = 1_000_000
 _MOST_MUTANTS = 100_000
 _MOST_RANDOM = 1_000_000
 
@@ -77,6 +82,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--target", type=word, metavar="ARCH", help="cuda: image to build (default: the card's own)")
     where.add_argument("--rule", type=word, help=f"lanes: tensor-core rule (default: {DEFAULT_RULE})")
     where.add_argument("--flavor", choices=FLAVORS, help="lanes: build of every case (default: by its size)")
+    where.add_argument(
+        "--limit",
+        type=whole(1, _LONGEST_S),
+        metavar="S",
+        help=f"lanes: seconds that a launch may take, more is endless (default: {LIMIT_S}, {LONG_LIMIT_S} outside of "
+        "the quick profile)",
+    )
     where.add_argument(
         "--schedule-seed", type=whole(0, _MOST_SCHEDULE), metavar="N", help="lanes: order of lanes and blocks"
     )
@@ -123,12 +135,36 @@ class Run:
         return not self.executor_pool.lanes and self.executor_pool.can_predict()
 
     @property
+    def other_build(self) -> Callable[[], Executor] | None:
+        """What opens the fast build of lanes, for cases of the checked one; None on a card."""
+        pool = self.executor_pool
+        return (lambda: pool.predictor(pool.rule)) if pool.lanes else None
+
+    @property
     def verdict(self) -> Verdict:
         """That of all cases, of which the worst decides; NOT_RUN when other cases ended than were planned."""
         checks = [Check(str(index), Verdict(result["verdict"])) for index, result in enumerate(self.results)]
         if len(checks) != len(self.jobs):
             checks.append(Check("executed", Verdict.NOT_RUN))
+        checks += [Check(name, Verdict.VOID, said) for name, said in self.blind.items()]
         return combine(checks)
+
+    @property
+    def unjudged(self) -> str:
+        """A line on what nobody looked at."""
+        lanes = self.executor_pool.lanes
+        flavor = self.executor_pool.flavor
+        jobs = self.jobs if flavor is None else [replace(job, flavor=flavor) for job in self.jobs]
+        whole = lanes and finds_undefined(find_compiler())
+        return unjudged.line(self.loaded, jobs, lanes, whole)
+
+    @property
+    def blind(self) -> dict[str, str]:
+        """Float outputs whose bounds could have refused next to nothing in a whole profile, with a line on each. A case
+        that is asked for alone may be one in which terms cancel."""
+        if self.profile is None or len(self.results) != len(self.jobs):
+            return {}
+        return sensitivity.blind(self.results, self.loaded.self_checks)
 
     @property
     def status(self) -> int:
@@ -181,6 +217,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
     Raises StrataError when it cannot run at all, for a fault in the author's file too. Ctrl-C keeps the finished
     cases and gives 1.
     """
+    with early_end.refused():
+        return _checked(options, console)
+
+
+def _checked(options: argparse.Namespace, console: Console) -> int:
     for name in ("profile", "seed", "random"):
         if options.case is not None and getattr(options, name) is not None:
             raise StrataError(f"--case is a whole case, expected without --{name} {getattr(options, name)}")
@@ -192,7 +233,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         seed = plan.SEED if options.seed is None else options.seed
         planned = plan.cases(loaded, str(profile), seed)
         planned += plan.random_cases(loaded, options.random, seed) if options.random else []
-    executor_pool = _executor_pool(options, loaded)
+    limit = options.limit or (LIMIT_S if profile in (None, DEFAULT_PROFILE) else LONG_LIMIT_S)
+    executor_pool = _executor_pool(options, loaded, limit)
     refuse_idle(options, executor_pool.lanes)
     faults = _faults(options, loaded, executor_pool, profile)
     jobs = plan.jobs(loaded, planned, profile if executor_pool.lanes else None)
@@ -202,12 +244,15 @@ def run(options: argparse.Namespace, console: Console) -> int:
             console.print(out.replaces, markup=False, soft_wrap=True)
         own.record("running")
         console.print(_heading(own), markup=False, soft_wrap=True)
+        if said := unjudged.cards_without_room(loaded, planned):
+            console.print(Text(said, "yellow"), soft_wrap=True)
         return _run(own, faults, console)
 
 
-def _executor_pool(options: argparse.Namespace, loaded: Loaded) -> ExecutorPool:
-    """The executors of a run. Raises ExecutorUnavailable where there is no such one here."""
-    opened = open_executor if loaded.kernel.raw is None else raw.opener(loaded, open_executor)
+def _executor_pool(options: argparse.Namespace, loaded: Loaded, limit: int) -> ExecutorPool:
+    """The executors of a run. limit: seconds of a launch. Raises ExecutorUnavailable for one that is not here."""
+    limited = partial(open_executor, limit_s=float(limit))
+    opened = limited if loaded.kernel.raw is None else raw.opener(loaded, limited)
     return ExecutorPool(
         options.executor,
         options.rule or DEFAULT_RULE,
@@ -236,7 +281,19 @@ def _faults(
 def _words(options: argparse.Namespace) -> list[str]:
     """The command line that says the same."""
     words = [str(options.file)]
-    for name in ("profile", "case", "random", "seed", "executor", "target", "rule", "flavor", "schedule_seed", "out"):
+    for name in (
+        "profile",
+        "case",
+        "random",
+        "seed",
+        "executor",
+        "target",
+        "rule",
+        "flavor",
+        "limit",
+        "schedule_seed",
+        "out",
+    ):
         value = getattr(options, name)
         if value is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
@@ -271,6 +328,9 @@ def _run(own: Run, faults: _Faults | None, console: Console) -> int:
             return _interrupted(own, error, console)
         raise
     print_cases(console, own.loaded, own.results, len(own.jobs))
+    console.print(Text(own.unjudged, "dim"), soft_wrap=True)
+    for line in own.blind.values():
+        console.print(Text(f"VOID {own.loaded.kernel.name}: {line}", "bold red"), soft_wrap=True)
     if own.loaded.kernel.raw is not None:
         console.print(Text(raw.NOT_ATTESTED, "yellow"), soft_wrap=True)
     if faults is not None and not own.verdict.passes:
@@ -283,7 +343,7 @@ def _run(own: Run, faults: _Faults | None, console: Console) -> int:
 
 def _cases(own: Run, console: Console) -> None:
     """Run the planned cases."""
-    known = operations(own.loaded)
+    known = operations(own.loaded, own.other_build)
     settings = Settings(
         predict="all" if own.predicts else "none", predictor=own.executor_pool.predictor, names_path=False
     )

@@ -15,6 +15,9 @@ import numpy as np
 from validation.core.negative_probes import self_check
 from validation.core.verdict import Check, Verdict, holds, identical, within
 
+#: The share of its bound up to which a reference is the noise of float64 arithmetic: 2**-53 against 2**-24, and room
+#: for as many roundings more.
+NOISE = 2.0**-20
 #: From this magnitude on a number rounds to infinity: the largest one and half a step.
 OVERFLOWS = {"float16": 65520.0, "float32": 2.0**128 - 2.0**103}
 
@@ -51,6 +54,12 @@ class Due:
         return np.asarray(np.isfinite(self.reference) & ~self.beyond)
 
 
+def placed(axes: Sequence[str], where: np.ndarray) -> str:
+    """`at row 3 column 7` for the first element of those that a boolean array has."""
+    index = tuple(int(i) for i in np.argwhere(where)[0])
+    return "at " + (" ".join(f"{axis} {i}" for axis, i in zip(axes, index, strict=False)) or str(list(index)))
+
+
 def pattern(name: str, got: np.ndarray, due: Due) -> Check:
     """WITHIN_BOUND when the output is no number exactly where it must not be one: which NaN it is does not count.
 
@@ -73,9 +82,8 @@ def pattern(name: str, got: np.ndarray, due: Due) -> Check:
     if fine.all():
         return Check(name, Verdict.WITHIN_BOUND, "", figures)
     index = tuple(int(i) for i in np.argwhere(~fine)[0])
-    place = " ".join(f"{axis} {i}" for axis, i in zip(due.axes, index, strict=False)) or str(list(index))
     said = f"value {got[index]:.9g}, reference {reference[index]:.9g}"
-    reason = f"{int((~fine).sum())} of {got.size} elements; at {place} {said}"
+    reason = f"{int((~fine).sum())} of {got.size} elements; {placed(due.axes, ~fine)} {said}"
     return Check(name, Verdict.EXCEEDS, reason, figures)
 
 
@@ -126,22 +134,36 @@ def battery(prefix: str, due: Due, rows: int | None) -> Check:
         np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1) if array.ndim > 1 else array.reshape(-1, 1)
         for array in (due.reference, due.limit, number)
     )
+    odd = number & ~(due.limit >= 0) | number & np.isinf(due.limit)
+    if odd.any():
+        said = f"the bound is negative or not finite where the reference is a number: {_at(due, odd)}"
+        return Check(f"{prefix}self", Verdict.VOID, said)
+    # Beside a true zero the reference has the noise of its own arithmetic, which is no number to tell from zero.
+    reference = np.where(np.abs(reference) <= NOISE * limit, 0.0, reference)
     whole = kept.all(axis=1)
     if whole.any():
         reference, limit = reference[whole], limit[whole]
     elif number.any():
-        reference, limit = due.reference[number][:, None], due.limit[number][:, None]
+        reference, limit = reference[kept][:, None], limit[kept][:, None]
     else:
         return replace(_no_number(due), name=f"{prefix}self")
     # Candidates are float32 whatever the output is: a narrow output's own steps are part of its bound.
     own = Due("float32", reference[:, None], limit[:, None])
-    if not np.isfinite(own.limit).all():
-        return Check(f"{prefix}self", Verdict.VOID, "the bound is not finite where the reference is")
 
     def judge(candidate: np.ndarray) -> bool:
         return all(check.verdict.passes for check in asked("", candidate, own))
 
-    return replace(self_check(own.reference, own.limit, judge), name=f"{prefix}self")
+    check = self_check(own.reference, own.limit, judge)
+    if "blind" in check.figures:
+        largest = number & (np.abs(due.reference) == np.abs(due.reference[number]).max())
+        check = replace(check, reason=f"{check.reason}; {_at(due, largest)}")
+    return replace(check, name=f"{prefix}self")
+
+
+def _at(due: Due, where: np.ndarray) -> str:
+    """The first of some elements, with what it should be and how far it may be off."""
+    index = tuple(int(i) for i in np.argwhere(where)[0])
+    return f"{placed(due.axes, where)} reference {due.reference[index]:.9g}, bound {due.limit[index]:.4g}"
 
 
 def _no_number(due: Due) -> Check:
@@ -168,8 +190,5 @@ def same(name: str, got: np.ndarray, due: np.ndarray, axes: tuple[str, ...]) -> 
 
 def unwritten(name: str, held: np.ndarray, axes: Sequence[str]) -> Check:
     """EXACT when no element of an output was left as it was. held: boolean, which were."""
-    index = tuple(int(i) for i in np.argwhere(held)[0]) if held.any() else ()
-    place = " ".join(f"{axis} {i}" for axis, i in zip(axes, index, strict=False))
-    return holds(
-        name, not held.any(), f"{int(held.sum())} of {held.size} elements were never written, the first at {place}"
-    )
+    said = f"{int(held.sum())} of {held.size} elements were never written, the first "
+    return holds(name, not held.any(), said + placed(tuple(axes), held) if held.any() else said)

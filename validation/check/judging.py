@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from strata.executors.base import Executor
 from strata.executors.lanes import RULES, Rule
-from validation.check import data, expected, judgement
+from validation.check import data, expected, judgement, sensitivity
 from validation.check.case import OwnCase
 from validation.check.launching import POISONS, launch, stale
 from validation.check.load import Loaded
@@ -64,14 +64,18 @@ def know(loaded: Loaded, case: OwnCase, rule: Rule) -> Known:
     for name, output in kernel.outputs.items():
         prefix, axes = prefix_of(loaded, name), axes_of(loaded, name)
         if not output.floating:
-            checks.append(_renamed(bit_battery(due[name]), f"{prefix}self"))
+            asked = _renamed(bit_battery(due[name]), f"{prefix}self")
+            checks.append(replace(asked, figures=asked.figures | {sensitivity.FIGURE: sensitivity.nonzero(due[name])}))
             continue
         own = judgement.Due(output.dtype.name, due[name], limits[name], axes)
         if RECIPES[case.recipe].finite and not np.isfinite(due[name]).all():
-            said = "the reference is not finite though all inputs are: narrow the domain, `within`, or leave it out"
+            at = judgement.placed(axes, ~np.isfinite(due[name]))
+            said = f"not finite {at} though all inputs are: narrow the domain, `within`, or leave the recipe out"
             checks.append(Check(f"{prefix}reference", Verdict.VOID, said))
         rows = axes.index(kernel.apart[0]) if kernel.apart else None
-        checks.append(judgement.battery(prefix, own, rows))
+        found = judgement.battery(prefix, own, rows)
+        share = sensitivity.held_closely(own) if RECIPES[case.recipe].finite else None
+        checks.append(replace(found, figures=found.figures | {sensitivity.FIGURE: share}))
         floats[name] = own
     return Known(inputs, checks, due, floats, expected.exact(loaded, inputs, sizes))
 
@@ -85,8 +89,17 @@ def prefix_of(loaded: Loaded, output: str) -> str:
     return "" if len(loaded.kernel.outputs) == 1 else f"{output} "
 
 
-def findings(loaded: Loaded, trial: Trial) -> Findings:
+def findings(loaded: Loaded, trial: Trial, other: Callable[[], Executor] | None = None) -> Findings:
     """Every question put to one case.
+
+    Parameters
+    ----------
+    loaded : Loaded
+        The author's kernel.
+    trial : Trial
+        The case, and where it runs.
+    other : function, optional
+        Opens lanes of another build, in which local variables begin as other bits.
 
     Raises
     ------
@@ -106,6 +119,10 @@ def findings(loaded: Loaded, trial: Trial) -> Findings:
         again = launch(trial.repeats_on, loaded, sizes, known.inputs, POISONS[1])
     found.checks += _ran(loaded, case, trial.executor, first)
     found.checks += _repeated(loaded, first, again)
+    if other is not None and getattr(trial.executor, "flavor", "") == "checked":
+        with found.timed("builds"):
+            built = launch(other(), loaded, sizes, known.inputs)
+        found.checks += _same(loaded, "builds", built.outputs, first.outputs)
     with found.timed("orders"):
         found.checks += _reordered(loaded, trial, known, first)
     for name, got in first.outputs.items():
@@ -144,6 +161,14 @@ def _repeated(loaded: Loaded, first: Outcome, again: Outcome) -> list[Check]:
         checks.append(judgement.same(f"{prefix}repeat", two, one, axes))
     checks.append(holds("guards of the repeat", again.guards_ok, "memory around a buffer was overwritten"))
     return checks
+
+
+def _same(loaded: Loaded, what: str, got: Mapping[str, np.ndarray], due: Mapping[str, np.ndarray]) -> list[Check]:
+    """Whether the bits of every output are those that are due."""
+    return [
+        judgement.same(f"{prefix_of(loaded, name)}{what}", got[name], due[name], axes_of(loaded, name))
+        for name in loaded.kernel.outputs
+    ]
 
 
 def _reordered(loaded: Loaded, trial: Trial, known: Known, first: Outcome) -> list[Check]:
@@ -200,11 +225,7 @@ def _figured(loaded: Loaded, check: Check, figures: dict[str, Any]) -> Check:
 def _bits(
     loaded: Loaded, what: str, got: Outcome, due: Mapping[str, np.ndarray], figures: dict[str, Any]
 ) -> list[Check]:
-    checks = []
-    for name in loaded.kernel.outputs:
-        check = judgement.same(f"{prefix_of(loaded, name)}{what}", got.outputs[name], due[name], axes_of(loaded, name))
-        checks.append(_figured(loaded, check, figures))
-    return checks
+    return [_figured(loaded, check, figures) for check in _same(loaded, what, got.outputs, due)]
 
 
 def _predicted(loaded: Loaded, trial: Trial, known: Known, first: Outcome) -> list[Check]:

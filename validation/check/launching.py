@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from strata.executors.base import POISON_OUTPUT, Argument, ArgumentsError, Buffer, Executor
+from strata.executors.lanes.executor import HostBuffer
 from validation.check.arrays import Output, Workspace
 from validation.check.author import called, fault
 from validation.check.load import Loaded
@@ -71,6 +72,9 @@ def _run(
         else:
             first = np.zeros(shape, array.dtype) if start == "zeros" else inputs[start]
             buffers[name] = executor.array(first, name, written=True)
+        own = buffers[name]
+        if isinstance(own, HostBuffer):
+            own.watch(filled=start is not None)
     witnesses = []
     for image, launched in loaded.launches(sizes):
         values: list[Argument] = [buffers[value] if isinstance(value, str) else value for value in launched.arguments]

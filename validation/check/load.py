@@ -18,7 +18,9 @@ from validation.check.author import called, fault
 from validation.check.own_kernel import Launch, OwnKernel
 from validation.check.path import OwnPath
 from validation.check.refusal import refuse
+from validation.check.resources import MOST_THREADS, launch_bounds
 from validation.check.sizes import Sizes
+from validation.check.source_vocabulary import refuse_foreign
 
 #: What a source says that runs on tensor cores: the instructions of `include/ptx.cuh`.
 _TENSOR = re.compile(r"\bmma_m16n8k(8|16)\b")
@@ -78,7 +80,22 @@ class Loaded:
             for index, value in enumerate(launch.arguments):
                 if isinstance(value, str) and value not in arrays:
                     raise refuse(f"Launch.arguments[{index}]", value, f"one of {', '.join(sorted(arrays))}")
-        return [(self.image(launch), launch) for launch in launches]
+        made = [(self.image(launch), launch) for launch in launches]
+        for image, _ in made:
+            most = self.bounds.get(image.entry, MOST_THREADS)
+            if image.block > most:
+                raise refuse(
+                    "the block of a launch", image.block, f"at most the {most} of {image.entry}'s __launch_bounds__"
+                )
+        return made
+
+    @cached_property
+    def bounds(self) -> dict[str, int]:
+        """The threads for which `__launch_bounds__` has the source's functions compiled, by their names."""
+        if self.kernel.source is None:
+            return {}
+        beside = [file.read_text() for file in self.image().headers]
+        return launch_bounds([self.text, *beside], self.kernel.defines)
 
     def image(self, launch: Launch | None = None) -> Kernel:
         """The kernel as executors know it, for one launch or as the description has it."""
@@ -107,6 +124,12 @@ class Loaded:
         """Whether the source has instructions of tensor cores, whose bits depend on the card's rule."""
         return self.kernel.source is not None and _TENSOR.search(_COMMENT.sub(" ", self.text)) is not None
 
+    @property
+    def self_checks(self) -> dict[str, str]:
+        """Of every float output: the name of the check of its own questions."""
+        outputs = self.kernel.outputs
+        return {name: "self" if len(outputs) == 1 else f"{name} self" for name, one in outputs.items() if one.floating}
+
     def digests(self) -> dict[str, str]:
         """SHA-256 of the author's file, of the source and of headers beside it, by name."""
         files = [self.file] + ([self.source, *self.image().headers] if self.kernel.source is not None else [])
@@ -129,7 +152,7 @@ def load(text: str) -> Loaded:
     ------
     StrataError
         In one line: for a file that is not there, that cannot be imported (with file and line of the fault), that
-        defines no kernel or several without a name, and for a source that is not there.
+        defines no kernel or several without a name, and for a source that is not there or that leaves the vocabulary.
     """
     file, name = split(text)
     if not file.is_file():
@@ -146,6 +169,8 @@ def load(text: str) -> Loaded:
     loaded = Loaded(found[name or next(iter(found))], file)
     if loaded.kernel.source is not None and not loaded.source.is_file():
         raise StrataError(f"{file.name}: the source of {loaded.kernel.name}, {loaded.source}, is not there")
+    if loaded.kernel.source is not None:
+        refuse_foreign(loaded.source, loaded.kernel.defines)
     return loaded
 
 

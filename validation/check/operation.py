@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from strata.executors.base import BuildError, ContextLostError, ExecutorUnavailable, Kernel, LaunchError
+from strata.executors.base import (
+    BuildError,
+    ContextLostError,
+    Executor,
+    ExecutorUnavailable,
+    Kernel,
+    LaunchError,
+    LaunchLimitError,
+)
 from strata.kernels.path import Path
 from validation.check import plan
 from validation.check.author import AuthorError
@@ -32,12 +40,16 @@ class OwnOperation(Operation):
     ----------
     loaded : Loaded
         The kernel, of which its name is the operation's and its only path's.
+    other : function, optional
+        Opens lanes of another build, for the cases of the checked one.
     """
 
     ends_a_run = (AuthorError, BuildError, ExecutorUnavailable)
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: Loaded, other: Callable[[], Executor] | None = None) -> None:
         self.loaded = loaded
+        self.other = other
+        self._endless = ""
         self.name = self.data = loaded.kernel.name
         self.bounds = tuple(f"{prefix_of(loaded, name)}bound" for name in loaded.kernel.outputs)
 
@@ -75,15 +87,23 @@ class OwnOperation(Operation):
         return list(dict.fromkeys(image for image, _ in self.loaded.launches(case.by_name)))
 
     def judge(self, trial: Trial) -> Findings:
+        if self._endless:  # every case might take as long
+            return Findings([Check("run", Verdict.NOT_RUN, self._endless)])
         try:
-            return findings(self.loaded, trial)
+            return findings(self.loaded, trial, self.other)
         except ContextLostError:  # the card is gone, whatever the kernel is
             raise
+        except LaunchLimitError as error:
+            self._endless = f"a launch of an earlier case took too long: {error}"
+            said = f"{error}, of which --limit gives another number: does it end?"
+            return Findings([Check(RULES_CHECK, Verdict.EXCEEDS, said)])
         except LaunchError as error:
-            return Findings([Check(RULES_CHECK, Verdict.EXCEEDS, str(error))])
+            fast = getattr(trial.executor, "flavor", "") == "fast"
+            more = "; the build that --flavor checked asks for names the line" if fast else ""
+            return Findings([Check(RULES_CHECK, Verdict.EXCEEDS, f"{error}{more}")])
 
 
-def operations(loaded: Loaded) -> Mapping[str, Operation]:
-    """The author's kernel as what a runner may be given."""
-    one = OwnOperation(loaded)
+def operations(loaded: Loaded, other: Callable[[], Executor] | None = None) -> Mapping[str, Operation]:
+    """The author's kernel as what a runner may be given. other: as of `OwnOperation`."""
+    one = OwnOperation(loaded, other)
     return {one.name: one}

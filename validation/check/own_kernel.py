@@ -13,12 +13,10 @@ import numpy as np
 from validation.check import recipes
 from validation.check.arrays import Drawn, Output, Values, Workspace
 from validation.check.refusal import callable_, name, refuse, text, whole
+from validation.check.resources import MOST_BLOCKS, MOST_SHARED, MOST_THREADS
 from validation.check.roundings import Arrays, Inputs, Roundings
 from validation.check.sizes import Size, Sizes
 
-#: Threads of a block and bytes of its shared memory at most, on any card.
-_MOST_THREADS = 1024
-_MOST_SHARED = 1 << 20
 #: Names that mean something else in the text of a case.
 _RESERVED = ("recipe", "seed")
 
@@ -58,7 +56,8 @@ class Launch:
             grid = ()
         if len(grid) != 3:
             raise refuse("Launch.grid", self.grid, "three numbers of blocks")
-        object.__setattr__(self, "grid", tuple(whole("Launch.grid", blocks, 1, 2**31 - 1) for blocks in grid))
+        made = [whole(f"Launch.grid[{axis}]", blocks, 1, MOST_BLOCKS[axis]) for axis, blocks in enumerate(grid)]
+        object.__setattr__(self, "grid", tuple(made))
         if isinstance(self.arguments, str) or not isinstance(self.arguments, Sequence):
             raise refuse("Launch.arguments", self.arguments, "a tuple of names, NumPy scalars and None")
         for index, value in enumerate(self.arguments):
@@ -69,9 +68,9 @@ class Launch:
         if self.entry is not None:
             name("Launch.entry", self.entry)
         if self.block is not None:
-            whole("Launch.block", self.block, 1, _MOST_THREADS)
+            whole("Launch.block", self.block, 1, MOST_THREADS)
         if self.shared_bytes is not None:
-            whole("Launch.shared_bytes", self.shared_bytes, 0, _MOST_SHARED)
+            whole("Launch.shared_bytes", self.shared_bytes, 0, MOST_SHARED)
 
 
 #: A function of (inputs, reference, sizes) that gives the bound of every float output.
@@ -153,8 +152,8 @@ class OwnKernel:
     def __post_init__(self) -> None:
         name("OwnKernel.name", self.name)
         object.__setattr__(self, "entry", name("OwnKernel.entry", self.name if self.entry is None else self.entry))
-        whole("OwnKernel.block", self.block, 1, _MOST_THREADS)
-        whole("OwnKernel.shared_bytes", self.shared_bytes, 0, _MOST_SHARED)
+        whole("OwnKernel.block", self.block, 1, MOST_THREADS)
+        whole("OwnKernel.shared_bytes", self.shared_bytes, 0, MOST_SHARED)
         self._code()
         self._tables()
         self._functions()

@@ -35,11 +35,13 @@ _CHECKED = 1 << 18
 
 
 def usual(kernel: OwnKernel) -> list[str]:
-    """The recipes of a kernel: all that say something of its inputs and that its author does not leave out."""
+    """The recipes of a kernel: all that say something of its inputs and that its author does not leave out. Who leaves
+    out `not_finite` leaves out `infinities`."""
     return [
         name
         for name in RECIPES
         if name not in kernel.without
+        and not (name == "infinities" and "not_finite" in kernel.without)
         and not (kernel.raw is not None and name in raw.LEFT_OUT)
         and (candidates(kernel, name) or not (RECIPES[name].needs_float or filled(kernel)))
     ]

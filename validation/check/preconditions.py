@@ -140,6 +140,17 @@ def _not_finite(values: Values, array: np.ndarray, target: bool) -> str:
     return ""
 
 
+def _infinities(values: Values, array: np.ndarray, target: bool) -> str:
+    if not target:
+        return "" if np.isfinite(array).all() else "an input that is to be plain is not finite"
+    rows = np.isinf(_rows(array))
+    if np.isnan(array).any() or not rows.any():
+        return "it has a NaN, or no infinity"
+    if rows.shape[1] > 1 and not np.isin(rows.sum(axis=1), (0, 2)).all():
+        return "a row has another number of infinities than two"
+    return "no row is left finite" if len(rows) >= 4 and rows.any(axis=1).all() else ""
+
+
 def _one_sign(values: Values, array: np.ndarray, target: bool) -> str:
     if not target or not values.both_signs:
         return ""
@@ -188,6 +199,7 @@ PROMISES: Mapping[str, Promise] = {
     "one_sign": _one_sign,
     "negative": _negative,
     "shifted": lambda values, array, target: _shifted(values, array, target) if values.floating else "",
+    "infinities": lambda values, array, target: _infinities(values, array, target) if values.floating else "",
     "not_finite": lambda values, array, target: _not_finite(values, array, target) if values.floating else "",
 }
 

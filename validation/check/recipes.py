@@ -239,6 +239,21 @@ def _not_finite(f: Filling) -> np.ndarray:
     return array.reshape(f.shape)
 
 
+def _infinities(f: Filling) -> np.ndarray:
+    """Of four rows one stays finite, the others have two infinities: of one sign, of both, of the other."""
+    array = _plain(f).reshape(f.flat)
+    if f.target:
+        rows, columns = f.flat
+        first, last = SIGNS[f.values.sign][0] * np.inf, SIGNS[f.values.sign][-1] * np.inf
+        kinds = np.array([[first, first], [first, last], [last, last]], array.dtype)
+        for row in range(rows):
+            kind = (row + f.turn) % 4
+            if rows == 1 or kind < 3:
+                places = f.stream.child("places", row).permutation(columns)[:2]
+                array[row, places] = kinds[kind % 3][: len(places)]
+    return array.reshape(f.shape)
+
+
 def _one_sign(f: Filling) -> np.ndarray:
     """Rows below zero and rows above it in turn; two at the top of the domain, two of plain values."""
     if not f.target or not f.values.both_signs:
@@ -409,6 +424,15 @@ _TABLE = (
         _shifted,
         _uniform,
         needs_float=True,
+    ),
+    Recipe(
+        "infinities",
+        "two infinities in a row, of one sign or of both: an infinity less another, a maximum that is one",
+        _infinities,
+        _uniform,
+        targets=True,
+        needs_float=True,
+        finite=False,
     ),
 )
 #: Every recipe by name, in the order in which a profile plans them.

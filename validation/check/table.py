@@ -14,6 +14,7 @@ from validation.check.contrast import contrast
 from validation.check.folding import folded
 from validation.check.load import Loaded
 from validation.check.mutants import Matrix
+from validation.check.sensitivity import doubtful, idle
 from validation.report.table import grid, grouped, print_counts, took, verdicts
 
 #: Last words of checks that compare every bit of an output, an integer's bound among them.
@@ -61,7 +62,8 @@ def visited(loaded: Loaded, results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def print_cases(console: Console, loaded: Loaded, results: Sequence[dict[str, Any]], planned: int) -> None:
-    """The table, what the author left out, the first case that did not pass, which sizes fail, and the count."""
+    """The table, what the author left out, how often each failure came, which sizes fail, and the count; the first
+    case of each failure was said when it ended."""
     if results:
         console.print(recipe_table(results))
         console.print(Text(_LEGEND, "dim"))
@@ -69,8 +71,13 @@ def print_cases(console: Console, loaded: Loaded, results: Sequence[dict[str, An
         console.print(Text(visited(loaded, results)), soft_wrap=True)
     for name, reason in loaded.kernel.without.items():
         console.print(Text(f"left out by its author: {name} ({reason})"), soft_wrap=True)
+    every = ["self" if len(loaded.kernel.outputs) == 1 else f"{name} self" for name in loaded.kernel.outputs]
+    if said := idle(results, every):
+        console.print(Text(said, "yellow"), soft_wrap=True)
+    for line in doubtful(results, loaded.self_checks):
+        console.print(Text(line, "bold yellow"), soft_wrap=True)
     lines = [*folded(results), contrast(loaded.kernel, results)]
-    print_counts(console, results, planned, "\n".join(line for line in lines if line))
+    print_counts(console, results, planned, "\n".join(line for line in lines if line), first=False)
 
 
 def print_matrix(console: Console, matrix: Matrix) -> None:

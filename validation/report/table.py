@@ -133,7 +133,9 @@ def print_report(console: Console, results: list[dict[str, Any]], planned: int) 
     print_counts(console, results, planned)
 
 
-def print_counts(console: Console, results: Sequence[Mapping[str, Any]], planned: int, where: str = "") -> None:
+def print_counts(
+    console: Console, results: Sequence[Mapping[str, Any]], planned: int, where: str = "", *, first: bool = True
+) -> None:
     """Print the first case that did not pass, and how many did and were run.
 
     Parameters
@@ -146,9 +148,11 @@ def print_counts(console: Console, results: Sequence[Mapping[str, Any]], planned
         How many were to run.
     where
         A line on which cases fail, empty where there is none.
+    first
+        Whether to say the first one, which may stand above already.
     """
     failed = [result["explain"] for result in results if result["explain"]]
-    if failed:
+    if failed and first:
         more = f"{len(failed)} cases did not pass; the first: " if len(failed) > 1 else ""
         console.print(Text(more + failed[0], "red"), soft_wrap=True)
     if failed and where:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -54,6 +55,29 @@ FLAGS = (
     "-w",
     "-DSTRATA_LANES",
 )
+
+
+#: What the checked build of a kernel from outside of this package is compiled with besides, by GCC from 12 on: what a
+#: card computes otherwise than a processor is an error that names its line (runtime/undefined.hpp), and a local
+#: variable begins with a pattern, in the fast build with zeros. `check` compares the bits of the two.
+_UNDEFINED = ("shift", "signed-integer-overflow", "integer-divide-by-zero", "float-cast-overflow", "bounds", "return")
+STRANGERS_FLAGS: dict[str, tuple[str, ...]] = {
+    "fast": ("-ftrivial-auto-var-init=zero",),
+    "checked": (
+        "-ftrivial-auto-var-init=pattern",
+        # These two take a variable that nobody wrote for the value of a branch that was not taken.
+        "-fno-tree-ccp",
+        "-fno-tree-fre",
+        f"-fsanitize={','.join(_UNDEFINED)}",
+        "-fno-sanitize-recover=all",
+        "-fsanitize-recover=signed-integer-overflow",  # which the vocabulary's own instructions may have
+        "-DSTRATA_UNDEFINED",
+    ),
+    "sanitize": (),
+}
+#: The libraries of such a build, without the sanitizer's own, whose part lanes take.
+_WITHOUT_SANITIZER = ("-nodefaultlibs", "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc")
+_GCC_WITH_BOTH = 12
 
 
 @dataclass(frozen=True)
@@ -137,6 +161,19 @@ def _native(command: tuple[str, ...]) -> bytes:
         raise ExecutorUnavailable(f"the C++ compiler `{' '.join(command)}` lists no macros in 60 s") from None
 
 
+def _gcc(compiler: Compiler) -> int:
+    """The major version of a compiler that is GCC; 0 of others."""
+    native = _native(compiler.command)
+    found = re.search(rb"#define __GNUC__ (\d+)", native)
+    return int(found[1]) if found and b"#define __clang__ " not in native else 0
+
+
+def finds_undefined(compiler: Compiler) -> bool:
+    """Whether the checked build of a kernel from outside stops at what C++ leaves undefined, and two builds differ in
+    how a local variable begins: GCC's do, from version 12 on."""
+    return _gcc(compiler) >= _GCC_WITH_BOTH
+
+
 @dataclass(frozen=True)
 class Built:
     """A compiled kernel on disk.
@@ -183,7 +220,9 @@ def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
     apart = _is_gcc(compiler)
     files = _snapshot(kernel, apart)
     defines = tuple(f"-D{name}={value}" for name, value in kernel.defines)
-    options = (*FLAGS, *FLAVOR_FLAGS[flavor], *defines)
+    strangers = STRANGERS_FLAGS[flavor] if kernel.directory is not None and finds_undefined(compiler) else ()
+    libraries = _WITHOUT_SANITIZER if "-DSTRATA_UNDEFINED" in strangers else ()
+    options = (*FLAGS, *FLAVOR_FLAGS[flavor], *strangers, *defines)
     parts: list[str | bytes] = []
     for file, content in files.items():
         parts += [file, content]
@@ -199,9 +238,9 @@ def build(kernel: Kernel, flavor: str, compiler: Compiler) -> Built:
             (copy / file).write_bytes(content)
         shape = () if flavor == "sanitize" else ("-shared",)
         ahead, units = _made_before(flavor, compiler, files) if apart else ((), ())
-        done = _compile(compiler, [*options, *shape], ahead, (*units, _UNIT), name, directory)
+        done = _compile(compiler, [*options, *shape], ahead, (*units, _UNIT), name, directory, libraries)
         if done.returncode != 0 and ahead:  # what it says must be about the source
-            done = _compile(compiler, [*options, *shape], (), (*units, _UNIT), name, directory)
+            done = _compile(compiler, [*options, *shape], (), (*units, _UNIT), name, directory, libraries)
         if done.returncode != 0:
             raise _failure(kernel, flavor, compiler, [*options, *shape], done, directory)
         image = directory / name
@@ -254,8 +293,7 @@ def _failure(
 
 def _is_gcc(compiler: Compiler) -> bool:
     """Whether it is GCC: of others a kernel is one translation unit, and nothing is compiled ahead of it."""
-    native = _native(compiler.command)
-    return b"#define __GNUC__ " in native and b"#define __clang__ " not in native
+    return _gcc(compiler) > 0
 
 
 def _made_before(
@@ -273,11 +311,18 @@ def _made_before(
 
 
 def _compile(
-    compiler: Compiler, options: Sequence[str], ahead: Sequence[str], units: Sequence[str], name: str, directory: Path
+    compiler: Compiler,
+    options: Sequence[str],
+    ahead: Sequence[str],
+    units: Sequence[str],
+    name: str,
+    directory: Path,
+    libraries: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run the compiler on the copy of the sources in `directory`. ahead: where it finds headers compiled before;
-    units: what it compiles and links."""
-    words = [*options, *ahead, *_INCLUDES, *units, "-o", name]
+    units: what it compiles and links;
+    libraries: in place of those that it links unasked."""
+    words = [*options, *ahead, *_INCLUDES, *units, "-o", name, *libraries]
     return blame.compiled(compiler.command, words, directory, directory / _COPY)
 
 

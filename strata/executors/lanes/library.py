@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from strata.executors.base import ArgumentsError, ExecutorUnavailable, LaunchError
+from strata.executors.base import ArgumentsError, ExecutorUnavailable, LaunchError, LaunchLimitError
 from strata.executors.lanes.loading import hint
 from strata.executors.lanes.rules import Rule
 from strata.forks import ForkLock, Home
@@ -22,6 +23,8 @@ _MESSAGE_BYTES = 1024
 _ONE_AT_A_TIME = ForkLock()
 #: Seconds between two looks at a launch.
 _LOOK_S = 0.1
+#: What stops a launch that takes too long, mirrored in runtime/machine.hpp.
+_TOO_LONG = 2
 _FORKED = "this process was forked during the launch, which goes on in its parent alone"
 
 
@@ -31,6 +34,8 @@ class _Extent(ctypes.Structure):
         ("bytes", ctypes.c_uint64),
         ("writable", ctypes.c_int),
         ("name", ctypes.c_char_p),
+        ("written", ctypes.c_void_p),
+        ("item", ctypes.c_uint64),
     ]
 
 
@@ -69,12 +74,19 @@ class Region:
         What messages call it.
     writable
         Whether lanes may write there.
+    written
+        The address of one byte for each of its own, which says whether somebody wrote it; None where nobody watches
+        who touches it.
+    item
+        Bytes of an element.
     """
 
     address: int
     nbytes: int
     name: str
     writable: bool
+    written: int | None = None
+    item: int = 1
 
 
 @dataclass(frozen=True)
@@ -163,7 +175,12 @@ def check_values(entry: str, sizes: Sequence[int], values: Sequence[bytes]) -> N
             raise ArgumentsError(f"{entry}: argument {i} has {len(value)} bytes, its parameter {size}")
 
 
-def launch(path: Path, request: Request, progress: Callable[[int], None] | None = None) -> int:
+def launch(
+    path: Path,
+    request: Request,
+    progress: Callable[[int], None] | None = None,
+    limit_s: float | None = None,
+) -> int:
     """Run a kernel of a library.
 
     The work happens on other threads, so that Ctrl-C stops it at the next barrier or between two blocks.
@@ -176,6 +193,8 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
         What to run, and on what.
     progress
         Called with the number of blocks finished, every now and then.
+    limit_s
+        Seconds after which it is stopped, wherever its lanes are.
 
     Returns
     -------
@@ -189,13 +208,15 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
     LaunchError
         With the message of the first lane that broke a rule, and in a child that was forked meanwhile, where the other
         threads are not.
+    LaunchLimitError
+        When it takes longer than `limit_s`.
     """
     library = _load(path)
     check_values(request.entry, parameter_sizes(path), request.values)
     cells = [ctypes.create_string_buffer(value, len(value)) for value in request.values]
     args = (ctypes.c_void_p * len(cells))(*[ctypes.addressof(cell) for cell in cells])
     extents = (_Extent * len(request.regions))(
-        *[_Extent(r.address, r.nbytes, int(r.writable), r.name.encode()) for r in request.regions]
+        *[_Extent(r.address, r.nbytes, int(r.writable), r.name.encode(), r.written, r.item) for r in request.regions]
     )
     c = _Request(
         grid=request.grid,
@@ -216,8 +237,11 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
     done, home = threading.Lock(), Home()
     done.acquire()
 
+    began: list[float] = []
+
     def work() -> None:
         with _ONE_AT_A_TIME:
+            began.append(time.monotonic())
             status.append(library.strata_launch(ctypes.byref(c)))
         done.release()
 
@@ -230,6 +254,8 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
                 raise LaunchError(f"{request.entry}: {_FORKED}")
             if progress is not None and not status:
                 progress(int(c.finished))
+            if limit_s is not None and began and not status and time.monotonic() - began[0] > limit_s:
+                c.stop = _TOO_LONG
     except BaseException:
         c.stop = 1
         while thread.ident is not None and not status and not home.left:
@@ -240,6 +266,9 @@ def launch(path: Path, request: Request, progress: Callable[[int], None] | None 
         raise
     if progress is not None:
         progress(int(c.finished))
+    if c.stop == _TOO_LONG:
+        where = c.message.decode(errors="replace") or request.entry
+        raise LaunchLimitError(f"{where}: the launch takes longer than {limit_s:g} s")
     if status != [0]:
         raise LaunchError(c.message.decode(errors="replace") or f"{request.entry}: the launch ended with {status}")
     return int(c.finished)

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from strata.executors.base import ExecutorUnavailable, LaunchError, system_reason
+from strata.executors.base import ExecutorUnavailable, LaunchError, LaunchLimitError, system_reason
 from strata.executors.lanes.library import Request
 from strata.executors.lanes.loading import hint, hint_of_number
 
@@ -31,7 +31,7 @@ _OPTIONS = {
 }
 
 
-def launch(path: Path, request: Request) -> int:
+def launch(path: Path, request: Request, limit_s: float | None = None) -> int:
     """Run a kernel that is a program.
 
     Parameters
@@ -40,6 +40,8 @@ def launch(path: Path, request: Request) -> int:
         The program.
     request
         What to run, and on what.
+    limit_s
+        Seconds after which it is stopped.
 
     Returns
     -------
@@ -50,6 +52,8 @@ def launch(path: Path, request: Request) -> int:
     ------
     LaunchError
         With the first lines of the sanitizer's report, or the message of the lane that broke a rule.
+    LaunchLimitError
+        When it takes longer than `limit_s`.
     ExecutorUnavailable
         When the program does not start, and without room for temporary files.
     """
@@ -71,7 +75,10 @@ def launch(path: Path, request: Request) -> int:
                 errors="replace",
                 check=False,
                 env=os.environ | _OPTIONS,
+                timeout=limit_s,
             )
+        except subprocess.TimeoutExpired:
+            raise LaunchLimitError(f"{request.entry}: the launch takes longer than {limit_s:g} s") from None
         except OSError as error:
             raise ExecutorUnavailable(f"{path} cannot be run: {error.strerror}{hint_of_number(error.errno)}") from None
         if done.returncode == _NOT_WRITTEN:

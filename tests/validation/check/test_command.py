@@ -58,6 +58,7 @@ def test_a_wrong_kernel_fails_with_the_command_of_each_case(
     in_numpy(monkeypatch, wrong)
     assert main(["check", str(FILE), "--executor", "lanes"]) == 1
     said = capsys.readouterr().out
+    assert said.count("EXCEEDS rows signed_decades ") == 1
     assert "EXCEEDS rows signed_decades y bound: " in said
     assert re.search(r"EXCEEDS y bound: \d+ more, of .*plain, ", said)
     case = "recipe=signed_decades seed=1 rows=5 width=131"

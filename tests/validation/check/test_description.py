@@ -45,7 +45,7 @@ def own(**changes: Any) -> OwnKernel:
         (lambda: Output("float32", ("n",), start=""), "Output.start is ''"),
         (lambda: Workspace("float32", (None,)), "Workspace.axes is None"),  # type: ignore[arg-type]
         (lambda: Launch((1, 1), ()), r"Launch.grid is \(1, 1\), expected three numbers"),  # type: ignore[arg-type]
-        (lambda: Launch((1, 1, 0), ()), "Launch.grid is 0"),
+        (lambda: Launch((1, 1, 0), ()), r"Launch.grid\[2\] is 0"),
         (lambda: Launch((1, 1, 1), ("x", 3)), r"Launch.arguments\[1\] is 3, expected a name, None or a NumPy scalar"),
         (lambda: Launch((1, 1, 1), "x"), "Launch.arguments is 'x'"),
         (lambda: Launch((1, 1, 1), (), block=2048), "Launch.block is 2048, expected a whole number of 1 to 1024"),
@@ -58,6 +58,12 @@ def own(**changes: Any) -> OwnKernel:
         (lambda: own(name="a b"), "OwnKernel.name is 'a b', expected a name"),
         (lambda: own(entry="1st"), "OwnKernel.entry is '1st'"),
         (lambda: own(block=0), "OwnKernel.block is 0"),
+        (lambda: own(block=1025), "OwnKernel.block is 1025, expected a whole number of 1 to 1024"),
+        (lambda: own(shared_bytes=227 * 1024 + 1), "OwnKernel.shared_bytes is 232449, expected .* of 0 to 232448"),
+        (lambda: Launch((1, 65_536, 1), ()), r"Launch.grid\[1\] is 65536, expected a whole number of 1 to 65535"),
+        (lambda: Launch((1, 1, 65_536), ()), r"Launch.grid\[2\] is 65536"),
+        (lambda: Launch((1 << 31, 1, 1), ()), r"Launch.grid\[0\] is 2147483648"),
+        (lambda: Launch((1, 1, 1), (), block=2048), "Launch.block is 2048"),
         (lambda: own(source=None), r"OwnKernel.source, raw is \(None, None\), expected exactly one"),
         (lambda: own(raw=lambda cupy: None), "expected exactly one of them"),
         (lambda: own(source="rows.cpp"), "OwnKernel.source is 'rows.cpp', expected the name of a .cu file"),

@@ -72,7 +72,10 @@ def test_the_battery_refuses_a_bound_as_wide_as_the_data() -> None:
     reference = [1.0, -2.0, 3.0]
     assert battery("", due(reference, 1e-6), 0).verdict is Verdict.EXACT
     wide = battery("", due(reference, 4.0), 0)
-    assert (wide.verdict, wide.reason) == (Verdict.VOID, "this case cannot tell right from wrong: zeros")
+    assert (wide.verdict, wide.reason) == (
+        Verdict.VOID,
+        "this case cannot tell right from wrong: zeros; at n 2 reference 3, bound 4",
+    )
 
 
 def test_the_battery_looks_at_rows_that_the_type_can_hold() -> None:

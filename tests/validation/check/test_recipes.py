@@ -166,6 +166,7 @@ def test_the_bytes_of_a_case_do_not_change_from_version_to_version() -> None:
         digests[name] = digest.hexdigest()[:16]
     assert digests["not_finite"] == "c14ea4dce48b51c3"
     assert digests["shifted"] == "260790a8ca1191c8"
+    assert digests["infinities"] == "402e1253ff47e892"
 
 
 def drawn(make: object) -> Loaded:

@@ -68,6 +68,14 @@ def finite_only(x: Any, weight: Any, y: Any, total: Any, positive: Any, width: A
     np.clip(y, -3e38, 3e38, out=y)
 
 
+def first_infinity(x: Any, weight: Any, y: Any, total: Any, positive: Any, width: Any) -> None:
+    """Takes the first infinity of a row for its sum, whatever follows."""
+    rows(x, weight, y, total, positive, width)
+    for index, row in enumerate(y):
+        if np.isinf(row).any() and not np.isnan(row).any():
+            total[index] = row[np.isinf(row)][0]
+
+
 def one_more(x: Any, weight: Any, y: Any, total: Any, positive: Any, width: Any) -> None:
     rows(x, weight, y, total, positive, width)
     positive[0] += 1
@@ -95,6 +103,7 @@ def of_the_length(x: Any, weight: Any, y: Any, total: Any, positive: Any, width:
         (one_more, "plain", {"positive bound", "positive permuted", "positive in parts"}),
         (no_nan, "not_finite", {"y not finite"}),
         (finite_only, "not_finite", {"y not finite"}),
+        (first_infinity, "infinities", {"total not finite"}),
         (of_its_place, "plain", {"total permuted", "total in parts"}),
         (of_the_length, "plain", {"total in parts"}),
     ],
@@ -246,6 +255,19 @@ def test_an_overflow_of_the_type_must_be_an_infinity_of_its_sign() -> None:
     for recipe in ("huge", "huge_and_tiny"):
         assert run_case(own, case(recipe), where(products))["verdict"] == "WITHIN_BOUND"
         assert "not finite" in failed(run_case(own, case(recipe), where(clipped)))
+
+
+def test_the_sign_of_a_zero_is_left_to_a_model_of_the_bits() -> None:
+    """A reference in FP64 need not have the sign that roundings leave: what tells it from the other is `exact`."""
+
+    def negated(x: Any, weight: Any, y: Any) -> None:
+        products(x, weight, y)
+        y[y == 0] *= np.float32(-1)
+
+    own = only_products()
+    assert run_case(own, case("zeros"), where(negated))["verdict"] == "WITHIN_BOUND"
+    modelled = only_products(exact=lambda inputs, sizes: inputs["x"] * inputs["weight"])
+    assert failed(run_case(modelled, case("zeros"), where(negated))) == {"bits"}
 
 
 def test_a_model_of_the_bits_makes_a_case_exact_and_refuses_another_bit() -> None:

@@ -20,7 +20,7 @@ def loaded(tile: int | tuple[int, ...] = ()) -> Loaded:
     """The kernel of `rows.py` for many rows and wide ones, whose author names a tile or none."""
     own = kernel()
     sizes = {"rows": Size(1, 1 << 20), "width": Size(1, 1 << 14, tile)}
-    return replace(own, kernel=replace(own.kernel, sizes=sizes, block=BLOCK))
+    return replace(own, kernel=replace(own.kernel, sizes=sizes, block=BLOCK, defines={"THREADS": BLOCK}))
 
 
 def one_element_a_thread(x: Any, weight: Any, y: Any, total: Any, positive: Any, width: Any) -> None:

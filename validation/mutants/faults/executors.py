@@ -583,8 +583,8 @@ def mutants() -> Iterator[Mutant]:
     yield _fault(
         "inputs-not-told",
         "strata/executors/lanes/executor.py",
-        "buffer.address, buffer.nbytes, buffer.name, buffer.written)",
-        "buffer.address, buffer.nbytes, buffer.name, True)",
+        "self.address, self.nbytes, self.name, self.written, written,",
+        "self.address, self.nbytes, self.name, True, written,",
         "Lanes are not told which buffers are inputs.",
         "lanes/test_inputs",
     )

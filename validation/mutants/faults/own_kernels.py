@@ -75,8 +75,8 @@ def _questions() -> Iterator[Mutant]:
     yield _of(
         "rules-not-run",
         "operation",
-        "Check(RULES_CHECK, Verdict.EXCEEDS, str(error))",
-        'Check("run", Verdict.NOT_RUN, str(error))',
+        'Check(RULES_CHECK, Verdict.EXCEEDS, f"{error}{more}")',
+        'Check("run", Verdict.NOT_RUN, f"{error}{more}")',
         "A kernel with a race counts as one that could not run.",
         "test_runner",
     )
@@ -152,8 +152,8 @@ def _numbers() -> Iterator[Mutant]:
     yield _of(
         "battery-of-nothing",
         "judgement",
-        "return replace(self_check(own.reference, own.limit, judge), name=",
-        "return replace(self_check(own.reference, 0 * own.limit, lambda candidate: True), name=",
+        "check = self_check(own.reference, own.limit, judge)",
+        "check = self_check(own.reference, 0 * own.limit, lambda candidate: True)",
         "Wrong answers are held against a verdict that is not the case's own.",
         "test_runner",
     )
@@ -402,8 +402,145 @@ def _page() -> Iterator[Mutant]:
         yield Mutant(f"own-{name}", f"validation/report/{file}.py", old, new, why, tests=tests)
 
 
+def _machine() -> Iterator[Mutant]:
+    """What lanes see of a kernel whose numbers are right."""
+    shadow = "strata/executors/lanes/runtime/global_shadow.hpp"
+    build = "strata/executors/lanes/build.py"
+    for name, file, old, new, why in (
+        (
+            "blocks-ordered",
+            shadow,
+            "if (before.block != now.block) return false;",
+            "if (before.block != now.block) return true;",
+            "Threads of two blocks count as ordered, so that no race between blocks is seen.",
+        ),
+        (
+            "unwritten-read",
+            shadow,
+            "if (how != Touch::write && !extent.written",
+            "if (false && !extent.written",
+            "An element of a workspace is read and nobody wrote it, which nobody sees.",
+        ),
+        (
+            "readers-forgotten",
+            shadow,
+            "} else if (b.reader.block != 0 && !ordered(b.reader, now)) {",
+            "} else if (false) {",
+            "A write of what another thread has read, with no barrier between, is no race.",
+        ),
+        (
+            "same-value-race",
+            shadow,
+            "!b.atomic && from && from[i] == p[i]",
+            "false",
+            "All threads of a block store one number, and that is called a race.",
+        ),
+        (
+            "builds-alike",
+            build,
+            '"fast": ("-ftrivial-auto-var-init=zero",),',
+            '"fast": ("-ftrivial-auto-var-init=pattern",),',
+            "Local variables begin alike in both builds, and one that nobody wrote shows in neither.",
+        ),
+        (
+            "shifts-unseen",
+            build,
+            '_UNDEFINED = ("shift", ',
+            "_UNDEFINED = (",
+            "A shift by the width of its type passes, of which a card makes another number.",
+        ),
+    ):
+        yield Mutant(f"own-{name}", file, old, new, why, tests=("tests/validation/check/test_planted.py",))
+
+
+def _greens() -> Iterator[Mutant]:
+    """What keeps a wrong kernel from passing where its numbers, its bound or its file would let it."""
+    yield _of(
+        "builds-uncompared",
+        "judging",
+        'getattr(trial.executor, "flavor", "") == "checked"',
+        'getattr(trial.executor, "flavor", "") == "never"',
+        "Nobody compares the bits of two builds.",
+        "test_planted",
+    )
+    yield _of(
+        "endless-again",
+        "operation",
+        'self._endless = f"a launch of an earlier case took too long: {error}"',
+        'self._endless = ""',
+        "Every case of an endless kernel takes its time limit.",
+        "test_planted",
+    )
+    yield _of(
+        "early-end-left",
+        "early_end",
+        "        for name, own in before.items():\n            for module in (os, posix):\n                setattr(module, name, own)",
+        "        for name, own in before.items():\n            for module in (posix,):\n                setattr(module, name, own)",
+        "After a check the process cannot end itself.",
+        "test_planted",
+    )
+    yield _of(
+        "wide-bound-passes",
+        "sensitivity",
+        "elif float(np.median(shares)) < MOST:",
+        "elif max(shares) < 0:",
+        "A bound of half of every number passes in silence.",
+        "test_sensitivity",
+    )
+    yield _of(
+        "noise-is-a-number",
+        "judgement",
+        "NOISE = 2.0**-20",
+        "NOISE = 0.0",
+        "The noise of FP64 beside a true zero makes a case void.",
+        "test_sensitivity",
+    )
+    yield _of(
+        "conditions-free",
+        "source_vocabulary",
+        'if word not in self.macros and word not in ("defined", "true", "false"):',
+        "if not word:",
+        "A body for lanes alone is judged, and a card runs the other.",
+        "test_source_vocabulary",
+    )
+    yield _of(
+        "stars-free",
+        "source_accesses",
+        'elif token.text == "*" and self._unary(i)',
+        'elif token.text == "*" and not token.text',
+        "Memory is read by a star, and nothing watches it.",
+        "test_source_vocabulary",
+    )
+    yield _of(
+        "pointers-as-arrays",
+        "source_accesses",
+        "if name in self._others.get(here, ()):",
+        "if not name:",
+        "A pointer with the name of an array is indexed, and nothing watches it.",
+        "test_source_vocabulary",
+    )
+    yield _of(
+        "launch-bounds-free",
+        "load",
+        "if image.block > most:",
+        "if image.block < 0:",
+        "A block has more threads than its function is compiled for, which every card refuses.",
+        "test_resources",
+    )
+    yield _of(
+        "one-infinity",
+        "recipes",
+        '"places", row).permutation(columns)[:2]',
+        '"places", row).permutation(columns)[:1]',
+        "No row has two infinities.",
+        "test_recipes",
+    )
+
+
 def mutants() -> Iterator[Mutant]:
     """All of them."""
+    yield from _machine()
+    yield from _greens()
     yield from _questions()
     yield from _numbers()
     yield from _data()

@@ -1,4 +1,5 @@
-// What the checked build knows of every byte of shared memory, and of the buffers of a launch.
+// What the checked build knows of every byte of shared memory, and of the buffers of a launch (global_shadow.hpp has
+// who touched a byte of them).
 //
 // Accesses are ordered by barriers, not by the order in which lanes happened to run. So a race is
 // found whenever the two accesses occur, whatever the schedule: two threads touch a byte, one of
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "global_shadow.hpp"
 #include "machine.hpp"
 
 namespace lanes {
@@ -24,8 +26,6 @@ struct ByteState {
   u16 writer = 0, reader = 0;   // thread; or a whole warp, or several warps
   bool in_flight = false;       // a cp.async copy that was not waited for
 };
-
-constexpr u16 kWholeWarp = 0x8000, kManyWarps = 0xffff;
 
 struct Shadow {
   u8* base = nullptr;
@@ -123,23 +123,50 @@ inline void check_landed(const u8* at, std::size_t n) {
 
 inline u64 distance(const u8* p, const Extent& e) { return p < e.base ? u64(e.base - p) : u64(p - e.base); }
 
-inline void check_global(const void* at, std::size_t n, bool write, Where where) {
-  if constexpr (!kChecked) return;
-  const Launch* launch = current->block->launch;
-  const u8* p = static_cast<const u8*>(at);
+// The buffer that an access of n bytes lies in; outside of all is an error.
+inline const Extent& extent_of(const Launch* launch, const u8* p, std::size_t n, bool write, Where where) {
+  current->touched = where;
   if (reinterpret_cast<std::uintptr_t>(p) % n) fail(where, "global address not aligned to the %zu bytes of the access", n);
   const Extent* nearest = nullptr;
   for (int i = 0; i < launch->n_extents; ++i) {
     const Extent& e = launch->extents[i];
     if (p >= e.base && p + n <= e.base + e.bytes) {
       if (write && !e.writable) fail(where, "write to the input %s", e.name);
-      return;
+      return e;
     }
     if (!nearest || distance(p, e) < distance(p, *nearest)) nearest = &e;
   }
   if (!nearest) fail(where, "global access, and the launch has no buffers");
   fail(where, "global memory out of range, outside every buffer: bytes %lld..%lld of the nearest, %s, which has %llu", i64(p - nearest->base),
        i64(p - nearest->base) + i64(n), nearest->name, static_cast<unsigned long long>(nearest->bytes));
+}
+
+inline void check_global(const void* at, std::size_t n, bool write, Where where) {
+  if constexpr (!kChecked) return;
+  const Launch* launch = current->block->launch;
+  const u8* p = static_cast<const u8*>(at);
+  const Extent& extent = extent_of(launch, p, n, write, where);
+  if (extent.written) launch->shadow->touch(extent, p, nullptr, n, write ? Touch::write : Touch::read, where);
+}
+
+// An atomic operation: others of its kind need no order, plain accesses do.
+inline void check_atomic(const void* at, std::size_t n, Where where) {
+  if constexpr (!kChecked) return;
+  const Launch* launch = current->block->launch;
+  const u8* p = static_cast<const u8*>(at);
+  const Extent& extent = extent_of(launch, p, n, true, where);
+  if (extent.written) launch->shadow->touch(extent, p, nullptr, n, Touch::atomic, where);
+}
+
+// Checks a write and makes it.
+inline void write_global(void* to, const void* from, std::size_t n, Where where) {
+  if constexpr (kChecked) {
+    const Launch* launch = current->block->launch;
+    const u8* p = static_cast<const u8*>(to);
+    const Extent& extent = extent_of(launch, p, n, true, where);
+    if (extent.written) return launch->shadow->touch(extent, p, static_cast<const u8*>(from), n, Touch::write, where);
+  }
+  std::memcpy(to, from, n);
 }
 
 }  // namespace lanes

@@ -6,6 +6,7 @@
 
 #include "machine.hpp"
 #include "request.hpp"
+#include "undefined.hpp"
 #include "vocabulary.hpp"
 
 namespace lanes {

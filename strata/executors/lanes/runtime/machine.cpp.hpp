@@ -4,9 +4,12 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdarg>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <numeric>
@@ -162,18 +165,18 @@ inline const char* base_name(const char* path) {
 }
 
 // Writes the first fault of a launch; later ones are dropped.
-inline void record(Lane* me, Where at, const char* text) {
+inline void record(Lane* me, const char* file, unsigned line, const char* text) {
   Launch* launch = me->block->launch;
   int expected = 0;
   if (launch->faulted->compare_exchange_strong(expected, 1)) {
     const Index b = me->block->id, t = me->thread;
-    const char* file = at.line() ? base_name(at.file_name()) : launch->entry;
     std::snprintf(launch->message, launch->message_bytes,
                   "%s: block (%u,%u,%u), thread (%u,%u,%u) = warp %u lane %u, %s:%u: %s", launch->entry, b.x, b.y,
-                  b.z, t.x, t.y, t.z, me->linear / kWarp, me->id, file, unsigned(at.line()), text);
+                  b.z, t.x, t.y, t.z, me->linear / kWarp, me->id, line ? base_name(file) : launch->entry, line, text);
   }
   launch->stop->store(1);
 }
+inline void record(Lane* me, Where at, const char* text) { record(me, at.file_name(), unsigned(at.line()), text); }
 
 void fail(Where at, const char* format, ...) {
   char text[512];
@@ -183,6 +186,13 @@ void fail(Where at, const char* format, ...) {
   va_end(list);
   Lane* me = current;
   record(me, at.line() ? at : me->at, text);
+  leave_block(me->block);
+  std::abort();
+}
+
+void fail_there(const char* file, u32 line, const char* text) {
+  Lane* me = current;
+  record(me, file, line, text);
   leave_block(me->block);
   std::abort();
 }
@@ -353,7 +363,7 @@ struct Worker {
       l.bit = 1u << l.id;
       l.warp = &warp[i / kWarp];
       l.block = &block;
-      l.at = Where{};
+      l.at = l.touched = Where{};
       l.waits = Kind::none;
       l.done = false;
       l.mma_queued = l.async_first = l.async_count = 0;
@@ -381,6 +391,7 @@ struct Worker {
 constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 constexpr int kFaultKinds = sizeof kFaults / sizeof *kFaults;
 inline struct sigaction before_fault[kFaultKinds];
+constexpr int kStopping = SIGTRAP;   // besides, what takes a lane out of a loop that never ends
 // A worker's stack for signals begins with these, by which its faults are told from those of other threads.
 inline const char kOurs = 0;
 struct Seat {
@@ -396,6 +407,12 @@ inline Lane* interrupted_lane() {
 }
 inline void on_fault(int signal, siginfo_t* info, void* context) {
   Lane* me = interrupted_lane();
+  if (signal == kStopping && info->si_code == SI_TKILL && info->si_pid == getpid()) {   // of `hurried`, perhaps too late
+    if (me == nullptr || me->block->launch->stop->load() != kTooLong) return;
+    record(me, me->at.line() ? me->at : me->touched, "is still running (the line is the last instruction known)");
+    me->block->launch->stop->store(kTooLong);
+    leave_block(me->block);
+  }
   if (me == nullptr) {   // not ours: hand it on
     const struct sigaction& before = before_fault[std::find(kFaults, kFaults + kFaultKinds - 1, signal) - kFaults];
     if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(signal, info, context);
@@ -456,7 +473,45 @@ inline void work(Launch* launch, const std::vector<u64>* order) try {
   launch->stop->store(1);
 }
 
+// Memory of a launch begins as zeros: nobody touched a byte. The system gives it by pages, when they are touched.
+GlobalShadow::GlobalShadow(const Extent* of, int n) : extents(of), count(n), bytes(new GlobalByte*[std::size_t(n)]()) {
+  for (int i = 0; i < n; ++i) {
+    if (!of[i].written || !of[i].bytes) continue;
+    bytes[i] = static_cast<GlobalByte*>(std::calloc(of[i].bytes, sizeof(GlobalByte)));
+    if (!bytes[i]) {
+      this->~GlobalShadow();
+      throw std::bad_alloc();
+    }
+  }
+}
+GlobalShadow::~GlobalShadow() {
+  for (int i = 0; i < count; ++i) std::free(bytes[i]);
+  delete[] bytes;
+}
+
+// The workers of a launch, and how many of them work.
+struct Working {
+  std::mutex mutex;
+  std::condition_variable ended;
+  int left = 0;
+};
+
+// Waits for the workers. Where the launch takes too long, takes them out of whatever they run: first they have the time
+// to come to an end of a block themselves.
+inline void hurried(Launch* launch, std::vector<std::thread>& threads, Working& working) {
+  std::unique_lock<std::mutex> lock(working.mutex);
+  while (!working.ended.wait_for(lock, std::chrono::milliseconds(100), [&] { return working.left == 0; }))
+    if (launch->stop->load() == kTooLong)
+      for (std::thread& thread : threads) pthread_kill(thread.native_handle(), kStopping);
+}
+
 void run(Launch* launch) {
+  std::unique_ptr<GlobalShadow> shadow;
+  if constexpr (kChecked) {
+    const bool watched = std::any_of(launch->extents, launch->extents + launch->n_extents, [](const Extent& e) { return e.written; });
+    if (watched) shadow = std::make_unique<GlobalShadow>(launch->extents, launch->n_extents);
+    launch->shadow = shadow.get();
+  }
   std::vector<u64> order;
   if (launch->seed) {   // blocks in a permuted order too
     order.resize(u64(launch->grid.x) * launch->grid.y * launch->grid.z);
@@ -476,11 +531,31 @@ void run(Launch* launch) {
   }
 #endif
   std::vector<std::thread> threads;
+  Working working;
+  const auto worker = [&] {
+    work(launch, &order);
+    const std::lock_guard<std::mutex> lock(working.mutex);
+    --working.left;
+    working.ended.notify_one();
+  };
   try {
-    for (int i = 0; i < launch->workers; ++i) threads.emplace_back(work, launch, &order);
+    for (int i = 0; i < launch->workers; ++i) {
+      {
+        const std::lock_guard<std::mutex> lock(working.mutex);
+        ++working.left;
+      }
+      threads.emplace_back(worker);
+    }
   } catch (const std::system_error&) {   // fewer threads do the same work
+    {
+      const std::lock_guard<std::mutex> lock(working.mutex);
+      --working.left;
+    }
     if (threads.empty()) work(launch, &order);
   }
+#if !defined(__SANITIZE_ADDRESS__)
+  hurried(launch, threads, working);
+#endif
   for (std::thread& thread : threads) thread.join();
 #if !defined(__SANITIZE_ADDRESS__)
   for (int i = 0; i < kFaultKinds; ++i) sigaction(kFaults[i], &before_fault[i], nullptr);

@@ -72,6 +72,7 @@ struct Lane {
   u32 id = 0;            // index in its warp
   u32 bit = 0;           // 1 << id
   Where at;
+  Where touched;         // its last access to a buffer, in the checked build
   Kind waits = Kind::none;
   bool done = false;
   int mma_queued = 0;
@@ -115,6 +116,7 @@ struct Rule {
 };
 
 struct Shadow;
+struct GlobalShadow;
 
 struct Block {
   Index id, grid, dim;
@@ -134,13 +136,20 @@ struct Block {
   struct Launch* launch = nullptr;
 };
 
-// A buffer the kernel may touch.
+// A buffer the kernel may touch. written: for every byte whether somebody wrote it, over all launches of the buffer; null
+// where nobody watches that. item: bytes of an element, for messages.
 struct Extent {
   const u8* base;
   u64 bytes;
   int writable;
   const char* name;
+  u8* written;
+  u64 item;
 };
+
+// What stops a launch that takes too long, wherever its lanes are: library.py sets it. 1 waits for barriers and for the
+// ends of blocks.
+constexpr int kTooLong = 2;
 
 struct Launch {
   const char* entry;
@@ -159,6 +168,7 @@ struct Launch {
   std::atomic<int>* faulted;
   char* message;
   std::size_t message_bytes;
+  GlobalShadow* shadow = nullptr;   // null: no buffer is watched
 };
 
 // A lane is found by its stack pointer, so that a built kernel has no thread-local variable: the loader's room for fast
@@ -191,6 +201,8 @@ extern "C" void strata_lanes_switch(void** save, void* to) asm("strata_lanes_swi
 
 // Ends the launch with a message that names kernel, block, thread and line.
 [[noreturn]] void fail(Where at, const char* format, ...) __attribute__((format(printf, 2, 3)));
+// The same for a place that a compiler tells.
+[[noreturn]] void fail_there(const char* file, u32 line, const char* text);
 // Finds a lane of another warp that can run; a deadlock is an error.
 Lane* runnable_elsewhere(Lane* me);
 

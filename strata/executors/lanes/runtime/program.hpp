@@ -75,7 +75,7 @@ int program(int argc, char** argv, int arity, void (*sizes_of)(int*), int (*laun
     job.names.push_back(std::string(read<Name>(in).text, 63).c_str());
     job.memory.emplace_back(new u8[bytes]);
     if (bytes && std::fread(job.memory.back().get(), 1, bytes, in) != bytes) return 3;
-    job.extents.push_back({job.memory.back().get(), bytes, 1, nullptr});
+    job.extents.push_back({job.memory.back().get(), bytes, 1, nullptr, nullptr, 1});
   }
   std::fclose(in);
   for (int i = 0; i < request->n_extents; ++i) job.extents[i].name = job.names[i].c_str();

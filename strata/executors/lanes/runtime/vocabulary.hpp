@@ -112,9 +112,8 @@ inline V computed(V v) {
 }
 template <class V, class T>
 inline void store(T* p, V v, lanes::Where at = lanes::Where::current()) {
-  lanes::check_global(p, sizeof(V), true, at);
   v = computed(v);
-  std::memcpy(p, &v, sizeof v);
+  lanes::write_global(p, &v, sizeof v, at);
 }
 
 // ---- arithmetic, rounded as written --------------------------------------------------------------
@@ -241,12 +240,12 @@ inline int __all_sync(u32 mask, int predicate, lanes::Where at = lanes::Where::c
 template <class T>
 inline T atomicAdd(T* p, T v, lanes::Where at = lanes::Where::current()) {
   static_assert(std::is_integral_v<T>, "floating atomics have no fixed order");
-  lanes::check_global(p, sizeof(T), true, at);
+  lanes::check_atomic(p, sizeof(T), at);
   return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
 }
 template <class T>
 inline T atomicMax(T* p, T v, lanes::Where at = lanes::Where::current()) {
-  lanes::check_global(p, sizeof(T), true, at);
+  lanes::check_atomic(p, sizeof(T), at);
   T old = __atomic_load_n(p, __ATOMIC_RELAXED);
   while (old < v && !__atomic_compare_exchange_n(p, &old, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
