@@ -47,6 +47,7 @@ class HostBuffer:
     """
 
     written = True
+    _touched: np.ndarray | None = None
 
     def __init__(self, shape: Sequence[int], dtype: Any, name: str, written: bool = True) -> None:
         self.shape = tuple(int(n) for n in shape)
@@ -54,7 +55,6 @@ class HostBuffer:
         self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         self.name = name or "a buffer"
         self.written = written
-        self._touched: np.ndarray | None = None
         self._raw = np.full(self.nbytes + 2 * GUARD_BYTES + _ALIGN, GUARD_BYTE, dtype=np.uint8)
         self._first = GUARD_BYTES + (-(self._raw.ctypes.data + GUARD_BYTES)) % _ALIGN
         self.bytes = self._raw[self._first : self._first + self.nbytes]
