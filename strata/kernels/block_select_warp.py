@@ -58,9 +58,9 @@ def launch(
     topk: str | None = None,
 ) -> list[Witness]:
     """Queue scores and the choice of cells. work: as `workspace` made it; topk: see `topk_kernels.choose`."""
-    name = topk_kernels.choose(inputs.reach, topk)
+    topk_kernels.choose(inputs.reach, topk)  # refused before anything is queued
     witnesses = score(executor, path, inputs, made.scores, work)
-    return [*witnesses, topk_kernels.launch(executor, name, made.scores, inputs.steps, made.ids)]
+    return [*witnesses, topk_kernels.launch(executor, made.scores, inputs.steps, made.ids, inputs.reach, topk)]
 
 
 def run(

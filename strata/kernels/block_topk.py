@@ -46,10 +46,10 @@ def run(
     if scores.ndim != 2 or scores.dtype != np.float32:
         raise StrataError(f"scores are {scores.dtype} {scores.shape}, expected float32 [queries, blocks]")
     cap, reach = check_steps(steps, scores.shape[0], scores.shape[1], cap, reach)
-    name = topk_kernels.choose(reach, kernel)
+    topk_kernels.choose(reach, kernel)  # refused before anything is copied
     given, step = executor.array(scores, "scores"), executor.array(steps, "steps")
     ids = executor.empty((scores.shape[0], cap), np.int32, poison=UNWRITTEN, name="ids")
-    witness = topk_kernels.launch(executor, name, given, step, ids)
+    witness = topk_kernels.launch(executor, given, step, ids, reach, kernel)
     intact = all(buffer.guards_intact() for buffer in (given, step, ids))
     return Result(given.host(), ids.host(), [witness], intact)
 

@@ -75,16 +75,25 @@ def choose(reach: int, asked: str | None = None) -> str:
     return asked
 
 
-def launch(executor: Executor, name: str, scores: Buffer, steps: Buffer, ids: Buffer) -> Witness:
+def launch(
+    executor: Executor, scores: Buffer, steps: Buffer, ids: Buffer, reach: int, asked: str | None = None
+) -> Witness:
     """Queue a kernel, a block for each query.
 
     Parameters
     ----------
-    name
-        As `choose` gives it.
     scores, steps, ids
         float32 [n_q, capacity], int32 [n_q, 4] and int32 [n_q, cap], see `selection.check_steps`.
+    reach
+        Complete blocks of the longest query, or more.
+    asked
+        See `choose`.
+
+    Raises
+    ------
+    StrataError
+        As `choose` does: a kernel that cannot reach so far would leave blocks out without a word.
     """
     (queries, capacity), cap = scores.shape, ids.shape[1]
     arguments = (scores, steps, ids, np.int32(capacity), np.int32(cap))
-    return executor.launch(kernel(name), (queries, 1, 1), arguments)
+    return executor.launch(kernel(choose(reach, asked)), (queries, 1, 1), arguments)

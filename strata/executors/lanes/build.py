@@ -322,7 +322,7 @@ def _compile(
     """Run the compiler on the copy of the sources in `directory`. ahead: where it finds headers compiled before;
     units: what it compiles and links;
     libraries: in place of those that it links unasked."""
-    words = [*options, *ahead, *_INCLUDES, *units, "-o", name, *libraries]
+    words = [*options, *ahead, *_INCLUDES, *units, *libraries, "-o", name]
     return blame.compiled(compiler.command, words, directory, directory / _COPY)
 
 

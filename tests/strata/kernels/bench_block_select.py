@@ -31,7 +31,7 @@ from validation.operations.block_select.inputs import Inputs, build
 
 #: (context, queries) by executor: few cells, as many as the short top-k reaches, and beyond.
 SIZES = {
-    "cuda": {"short": (4096, 2048), "middle": (131_072, 512), "long": (200_192, 2048)},
+    "cuda": {"short": (4096, 2048), "middle": (32_768, 2048), "long": (200_192, 2048)},
     "lanes": {"short": (600, 9), "middle": (900, 9), "long": (1200, 9)},
 }
 #: Cells of a context, queries, and the capacities in cells that it has: all but what is needed is never read.
@@ -174,7 +174,9 @@ def test_topk(
     ready.score()
 
     def call() -> object:
-        return topk_kernels.launch(executor, kernel, ready.made.scores, ready.given.steps, ready.made.ids)
+        return topk_kernels.launch(
+            executor, ready.made.scores, ready.given.steps, ready.made.ids, ready.given.reach, kernel
+        )
 
     time = device_ms(executor, call)
     run(benchmark, executor, call)

@@ -123,6 +123,9 @@ def test_the_edge_of_the_short_kernel(checked: LanesExecutor) -> None:
     assert np.array_equal(got.ids, chosen(scores, steps, 2051))
     with pytest.raises(StrataError, match=f"the short top-k for a reach of {SHORT_BLOCKS + 1} blocks, expected up to"):
         block_topk.run(checked, scores, steps, kernel="short")
+    buffers = (checked.array(scores), checked.array(steps), checked.empty((1, 2051), np.int32))
+    with pytest.raises(StrataError, match="the short top-k for a reach of"):  # nor by a launch on buffers of one's own
+        topk_kernels.launch(checked, *buffers, SHORT_BLOCKS + 1, "short")
 
 
 def test_the_kernel_follows_from_the_reach() -> None:

@@ -102,7 +102,7 @@ def _far(case: SelectCase, path: Path, executor: LanesExecutor) -> Check:
     # The same scores at the beginning of their row, and the cells that they choose.
     scores[-1, :tile] = near.scores[0, :tile]
     chosen = _last(given.steps, "steps", MOST_QUERIES)
-    topk_kernels.launch(partly, "short", made.scores, chosen, made.ids)
+    topk_kernels.launch(partly, made.scores, chosen, made.ids, tile, "short")
     width = int(given.steps[0, 3])
     pairs.append(("ids", ids[-1, :width].copy(), near.ids[0, :width]))
     return same("far", pairs, [q, keys, all_steps, chosen, *made, *work])
