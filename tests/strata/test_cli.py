@@ -46,14 +46,15 @@ def test_gate_of_every_card(capsys: pytest.CaptureFixture[str]) -> None:
 def test_gate_of_this_machine(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """With a card its own record opens its path; without one the table is that of lanes, and says why."""
+    """With a card its own record opens its path, and accepted ones those whose bits are the same on every card; without
+    one the table is that of lanes, and says why."""
     path = "prompt_attention/int8/sm75"
     builder.write(builder.value([path]), tmp_path / "records")
     monkeypatch.setattr(cli, "this_machine", lambda: Device("NVIDIA T4", 75, (13, 0), 13, (75, 80)))
     assert cli.main(["gate", "--json"]) == 0
     value = json.loads(capsys.readouterr().out)
     assert value["records"]["local"] == 1
-    assert [row["path"] for row in value["devices"][0]["paths"] if row["open"]] == [path]
+    assert [row["path"] for row in value["devices"][0]["paths"] if row["open"]] == [path, "block_select/fp32/simt"]
     monkeypatch.setattr(cli, "this_machine", no_card)
     assert cli.main(["gate"]) == 0
     out = capsys.readouterr().out
