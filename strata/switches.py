@@ -184,7 +184,7 @@ _ROWS = (
         "flag",
         ("0", "1"),
         "0",
-        "1: asks for the tensor-core scorer of block selection, before the tiled one; it may change them as well.",
+        "1: asks for the tensor-core scorer of block selection, ahead of the tiled FP32 one; other cells may be read.",
         "block_select",
     ),
     Switch(

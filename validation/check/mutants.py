@@ -110,7 +110,7 @@ class Matrix:
         said += [one.mutant.question for one in self.survivors]
         if self.roundings:
             said.append(
-                f"{len(self.roundings)} more change roundings alone, which the bound allows; a model of the bits, "
+                f"of {len(self.roundings)} more the roundings alone differ, as the bound allows; a model of the bits, "
                 "`exact`, would tell: " + ", ".join(f"{one.mutant.file}:{one.mutant.line}" for one in self.roundings)
             )
         return said

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from validation.check.case import OwnCase
 from validation.check.load import Loaded
 from validation.check.resources import registers, without_room
+from validation.check.sizes import shape_of
 from validation.run.runner import Job
+
+#: Elements of an array that an index of 32 bits reaches.
+_INDICES = 1 << 31
 
 
 def cards_without_room(loaded: Loaded, cases: Sequence[OwnCase]) -> str:
@@ -49,6 +54,11 @@ def line(loaded: Loaded, jobs: Sequence[Job], lanes: bool, whole: bool) -> str:
             said.append("what C++ leaves undefined, and local variables that nobody wrote: GCC from 12 on finds them")
     else:
         said.append("races, reads of what nobody wrote and accesses far outside of the arrays, which lanes find")
+    largest = {name: size.largest for name, size in kernel.sizes.items()}
+    arrays = {**kernel.inputs, **kernel.outputs, **kernel.workspaces}
+    far = [name for name, array in arrays.items() if math.prod(shape_of(array.axes, largest)) > _INDICES]
+    if far:
+        said.append(f"elements from 2^31 on, which the sizes allow {', '.join(far)}")
     if kernel.exact is None and any(output.floating for output in kernel.outputs.values()):
         said.append("the sign of a zero, which `exact` tells")
     return f"not judged: {'; '.join(said)}"

@@ -111,7 +111,12 @@ def within(
     if not np.isfinite(want).all():
         return Check(name, Verdict.VOID, f"{int((~np.isfinite(want)).sum())} elements of the reference are not finite")
     if not (np.isfinite(limit).all() and (limit >= 0).all()):
-        return Check(name, Verdict.VOID, "the bound is not finite or is negative")
+        broken = ~(np.isfinite(limit) & (limit >= 0))
+        at = tuple(int(i) for i in np.argwhere(np.broadcast_to(broken, want.shape))[0])
+        said = f"at {_place(tuple(labels[i][n] if i < len(labels) else n for i, n in enumerate(at)), axes)} it is"
+        value = float(np.broadcast_to(limit, want.shape)[at])
+        reason = f"the bound is not finite or is negative: {said} {value:.4g}, reference {short(float(want[at]))}"
+        return Check(name, Verdict.VOID, reason)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(got.astype(np.float64) - want)
         fine = error <= limit

@@ -25,7 +25,7 @@ from validation.operations.attention.captured import load as load_capture
 from validation.record import recording
 from validation.record.evidence import Keeper
 from validation.record.recording import Recording
-from validation.report.table import print_report
+from validation.report.table import near_ties, print_report
 from validation.run import plan as profiles
 from validation.run.executor_options import refuse_idle
 from validation.run.executors import ExecutorPool
@@ -215,6 +215,8 @@ def _end(record: WholeRun, status: str, console: Console) -> None:
     """End the run as `status` and report it."""
     held = record.end(status)
     print_report(console, record.results, len(record.jobs))
+    for line in near_ties(record.results):
+        console.print(line, markup=False, soft_wrap=True)
     if said := record.readings.text():
         console.print(Text(said, "" if record.readings.agree else "bold red"), soft_wrap=True)
     for line in [*held.lines(), held.line()]:

@@ -144,7 +144,13 @@ def bits(sources: Sequence[Source]) -> Markup:
         headings: list[Node] = ["path", "on", "cases compared", "outputs compared", "outputs that differ"]
         parts.append(table(headings, rows, "Predicted bits", (2, 3, 4)))
     else:
-        parts.append(tag("p", "No bits were compared here.", class_="empty"))
+        parts.append(
+            tag(
+                "p",
+                "No bits were compared with a prediction here; where a model knows all of a case, it is EXACT.",
+                class_="empty",
+            )
+        )
     return section("bits", "Predicted bits", *parts)
 
 

@@ -133,6 +133,25 @@ def print_report(console: Console, results: list[dict[str, Any]], planned: int) 
     print_counts(console, results, planned)
 
 
+def near_ties(results: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each path that read other cells than its baseline did: how many, and how near the scores were."""
+    said = []
+    for path, own in grouped(results, "path").items():
+        ties = [result["figures"]["near_ties"] for result in own if "near_ties" in result["figures"]]
+        queries, cells, pairs, compared, unknown = (
+            sum(one[name] for one in ties) for name in ("queries", "cells", "pairs", "compared", "unknown")
+        )
+        if queries:
+            nearest = max(float(one["nearest"]) for one in ties)
+            held = f"{pairs:,} pairs of blocks, the nearest used {nearest:.3g} of what the two bounds allow"
+            left = f"; of {unknown:,} more, not finite, nothing is promised" if unknown else ""
+            said.append(
+                f"{path}: {queries:,} of {compared:,} queries read other cells than the baseline, {cells:,} of them;"
+                f" {held}{left}"
+            )
+    return said
+
+
 def print_counts(
     console: Console, results: Sequence[Mapping[str, Any]], planned: int, where: str = "", *, first: bool = True
 ) -> None:

@@ -75,10 +75,13 @@ def plan(paths: Sequence[Path], entries: Sequence[Entry], lanes: bool) -> list[J
                 flavor = entry.flavor or ("checked" if registry.of(path).small(entry.case) else "fast")
                 jobs.append(Job(entry.case, path, flavor, index if lanes and index % 2 else None))
     if not jobs:
-        raise StrataError(
-            "no planned case fits the selected paths, expected recipes of their operation and a profile that plans"
-            " those for them: a larger one, or other formats"
-        )
+        made = dict.fromkeys(registry.find(entry.case.recipe).operation for entry in entries)
+        taken = dict.fromkeys(map(registry.of_path, paths))
+        if made and not made.keys() & taken.keys():
+            said = f"the cases are of {', '.join(made)}, expected recipes of {', '.join(taken)}"
+        else:
+            said = "expected a profile that plans some for them: a larger one, or other formats"
+        raise StrataError(f"no planned case fits the selected paths: {said}")
     return jobs
 
 

@@ -10,7 +10,7 @@ import pytest
 from strata.executors.base import StrataError
 from tests.validation.check import twice as author
 from tests.validation.check.fake import kernel
-from validation.check import plan, unjudged
+from validation.check import Size, plan, unjudged
 from validation.check.load import Loaded
 from validation.check.resources import launch_bounds, registers, without_room
 
@@ -65,5 +65,9 @@ def test_what_nobody_judges_is_said() -> None:
     count = len({job.case for job in jobs})
     assert f"memory in the {count} cases that only the fast build runs" in unjudged.line(kernel(), fast, True, True)
     assert "GCC from 12 on" in unjudged.line(kernel(), jobs, True, False)
+    assert "2^31" not in said
+    wide = replace(kernel().kernel, sizes={**kernel().kernel.sizes, "rows": Size(1, 1 << 20)})
+    far = unjudged.line(replace(kernel(), kernel=wide), jobs, True, True)
+    assert "elements from 2^31 on, which the sizes allow x, y" in far
     assert "races" in unjudged.line(kernel(), jobs, False, False)
     assert "zero" not in unjudged.line(kernel(exact=lambda inputs, sizes: {}), jobs, True, True)

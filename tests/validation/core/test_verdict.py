@@ -225,3 +225,13 @@ def test_a_condition_is_yes_or_no() -> None:
     for condition in (NAN, 1, "no", None, np.ones(2)):
         assert holds("x", condition, "no").verdict is V  # type: ignore[arg-type]
     assert holds("x", np.bool_(True), "no").verdict is Verdict.EXACT  # type: ignore[arg-type]
+
+
+def test_a_bound_that_is_none_names_its_element() -> None:
+    """Whoever derived it must find the place."""
+    want, limit = np.ones((3, 2)), np.full((3, 2), 0.5)
+    limit[1, 1] = np.nan
+    check = within("bound", np.ones((3, 2), np.float32), want, limit, labels=(np.array([7, 9, 11]),), axes=("row", "x"))
+    assert check.verdict is Verdict.VOID
+    assert check.reason == "the bound is not finite or is negative: at row 9 x 1 it is nan, reference 1"
+    assert "at row 0 x 0 it is -1" in within("bound", np.ones((3, 2), np.float32), want, -1.0, axes=("row", "x")).reason

@@ -14,6 +14,7 @@ from validation.report.from_run import of_run
 from validation.report.html import page
 from validation.report.read import Evidence
 from validation.report.source import NearTies
+from validation.report.table import near_ties as lines
 
 PATH = "block_select/fp32/simt"
 FIGURES = {"compared": 2048, "queries": 3, "cells": 5, "pairs": 4, "unknown": 1362, "nearest": 0.125}
@@ -33,6 +34,15 @@ def test_a_row_has_the_sums_of_a_path_and_the_nearest_pair() -> None:
     text = of(FIGURES, FIGURES | {"queries": 1000, "nearest": 0.5}, None)
     said = [word.strip() for word in text[text.index("no promise") :] if word.strip()]
     assert said[said.index("2", 1) :][:7] == ["2", "4,096", "1,003", "10", "8", "0.50", "2,724"]
+
+
+def test_the_terminal_has_a_line_for_each_path_that_read_other_cells() -> None:
+    results = [{"path": PATH, "figures": {"near_ties": one}} for one in (FIGURES, FIGURES | {"nearest": 0.25})]
+    results += [{"path": "other", "figures": {"near_ties": FIGURES | {"queries": 0}}}, {"path": "none", "figures": {}}]
+    assert lines(results) == [
+        f"{PATH}: 6 of 4,096 queries read other cells than the baseline, 10 of them; 8 pairs of blocks, the nearest"
+        " used 0.25 of what the two bounds allow; of 2,724 more, not finite, nothing is promised"
+    ]
 
 
 def test_a_page_without_selections_says_nothing_of_them() -> None:

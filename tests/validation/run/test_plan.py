@@ -114,8 +114,13 @@ def test_cases_go_to_paths_of_their_operation() -> None:
     entries = [*listed("quick"), *packed()]
     for job in profiles.plan(paths, entries, lanes=True):
         assert (job.path.operation == "kv_pack") == (find(job.case.recipe).operation == "kv_pack")
-    with pytest.raises(StrataError, match="no planned case fits"):
-        profiles.plan(select("kv_pack/*"), listed("quick"), lanes=True)
+    said = "the cases are of prompt_attention, expected recipes of kv_pack, router"
+    with pytest.raises(StrataError, match=f"no planned case fits the selected paths: {said}"):
+        profiles.plan([*select("kv_pack/*"), *select("router/*")], listed("quick"), lanes=True)
+    with pytest.raises(
+        StrataError, match="no planned case fits the selected paths: expected a profile that plans some"
+    ):
+        profiles.plan(ATTENTION, [], lanes=True)
 
 
 def test_tiers_of_a_mode_follow_one_another() -> None:
