@@ -11,7 +11,7 @@ from strata.executors.base import Executor, StrataError
 from strata.kernels import topk_kernels
 from strata.kernels.descriptor import Descriptor
 from strata.kernels.limits import without_matrix
-from strata.kernels.selection import UNWRITTEN, Result, check_steps
+from strata.kernels.selection import UNWRITTEN, Result, check_array, check_steps
 
 
 def run(
@@ -43,6 +43,7 @@ def run(
     StrataError
         For shapes, dtypes, sizes and steps that do not fit, and for a kernel that cannot run.
     """
+    check_array("scores", scores)
     if scores.ndim != 2 or scores.dtype != np.float32:
         raise StrataError(f"scores are {scores.dtype} {scores.shape}, expected float32 [queries, blocks]")
     cap, reach = check_steps(steps, scores.shape[0], scores.shape[1], cap, reach)

@@ -108,6 +108,10 @@ def check_steps(steps: np.ndarray, queries: int, capacity: int, cap: int | None,
     StrataError
         For steps that contradict each other or the sizes.
     """
+    for name, value in (("row stride of ids", cap), ("reach", reach)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer)):
+            raise StrataError(f"a {name} of {value!r}, expected a whole number")
+    check_array("steps", steps)
     if not 1 <= queries <= MOST_QUERIES:
         raise StrataError(f"{queries} queries, expected 1 to {MOST_QUERIES}")
     if not 1 <= capacity <= MOST_BLOCKS:
@@ -127,6 +131,12 @@ def check_steps(steps: np.ndarray, queries: int, capacity: int, cap: int | None,
     if not longest <= reach <= capacity:
         raise StrataError(f"a reach of {reach} blocks, expected {longest}, the longest query's, to {capacity}")
     return cap, reach
+
+
+def check_array(name: str, value: object) -> None:
+    """Raises StrataError for what is no plain array of NumPy: a mask would be left out without a word."""
+    if type(value) is not np.ndarray:
+        raise StrataError(f"{name} is a {type(value).__name__}, expected a numpy.ndarray")
 
 
 def _refuse(wrong: np.ndarray, what: str, values: np.ndarray, expected: str) -> None:
@@ -159,6 +169,8 @@ def prepare(
     StrataError
         For shapes, dtypes, sizes and steps that do not fit.
     """
+    check_array("q", q)
+    check_array("keys", keys)
     if q.ndim != 3 or q.dtype != np.float32 or q.shape[1:] != (HEADS, DIMS):
         raise StrataError(f"q is {q.dtype} {q.shape}, expected float32 [queries, {HEADS}, {DIMS}]")
     if keys.ndim != 2 or keys.dtype != np.float32 or keys.shape[1] != DIMS:

@@ -164,3 +164,29 @@ def test_another_operation_s_path_is_refused(checked: LanesExecutor) -> None:
     inputs = selection.prepare(checked, q, keys, steps_of([4]))
     with pytest.raises(StrataError, match="was given 0 buffers to work in, expected the 4 of its workspace"):
         block_select.launch(checked, PATHS[TENSOR[0]], inputs, selection.outputs(checked, inputs))
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_grid_and_top_k_follow_the_reach_and_never_the_capacity(checked: LanesExecutor, name: str) -> None:
+    q, keys = drawn(9, 1, topk_kernels.SHORT_BLOCKS + 300)
+    steps = steps_of([283], 100)
+    little, much = (run(checked, name, q, rows, steps) for rows in (keys[:70], keys))
+    assert [(one.image, one.grid) for one in little.witnesses[-2:]] == [
+        (one.image, one.grid) for one in much.witnesses[-2:]
+    ]
+    assert much.witnesses[-1].image == checked.build(topk_kernels.kernel("short")).digest
+    assert np.array_equal(little.ids, much.ids)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize(
+    ("heads", "blocks"), [((95,) * 4, -40), ((115, 115, 115, 0), -12), ((0, 115, 0, 115), -90), ((-66,) * 4, -66)]
+)
+def test_bits_where_one_side_is_large_and_the_other_small(
+    checked: LanesExecutor, name: str, heads: tuple[int, ...], blocks: int
+) -> None:
+    """Scales beyond the usual ones, of all heads and of some: found by planting faults in the choice of scales."""
+    q, keys = drawn(11, 4, 24)
+    q, keys = np.ldexp(q, np.array(heads, np.int32)[None, :, None]), np.ldexp(keys, np.int32(blocks))
+    steps = steps_of([96] * 4, 20)
+    assert_right(run(checked, name, q, keys, steps), score_bits(name, q, keys, "sm_90"), steps)

@@ -85,4 +85,37 @@ def test_strayed_counts_words_behind_what_is_written() -> None:
     assert strayed(array, written) == 0
     array[0], array[1, 3], array[2, :3] = 0, 0, 1
     assert strayed(array, written) == 2
+    array[1, 0] = 0  # the very first word behind
+    assert strayed(array, written) == 3
     assert strayed(array.view(np.int32), np.array([4, 4, 4])) == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"reach": 3.0}, "a reach of 3.0, expected a whole number"),
+        ({"cap": "x"}, "a row stride of ids of 'x', expected a whole number"),
+        ({"cap": True}, "a row stride of ids of True, expected a whole number"),
+        ({"q": Q.tolist()}, "q is a list, expected a numpy.ndarray"),
+        ({"keys": None}, "keys is a NoneType, expected a numpy.ndarray"),
+        ({"steps": b"steps"}, "steps is a bytes, expected a numpy.ndarray"),
+        ({"keys": np.ma.masked_array(KEYS)}, "keys is a MaskedArray, expected a numpy.ndarray"),
+    ],
+)
+def test_what_is_of_another_type_is_refused(checked: LanesExecutor, how: dict[str, Any], said: str) -> None:
+    with pytest.raises(StrataError, match=said):
+        selection.prepare(checked, **{"q": Q, "keys": KEYS, "steps": steps_of([5, 8], 8)} | how)
+
+
+@pytest.mark.parametrize("broken", ["q", "keys", "steps", "scores", "ids", "work"])
+def test_every_buffer_has_its_guards_looked_at(
+    checked: LanesExecutor, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    inputs = selection.prepare(checked, Q, KEYS, steps_of([5, 8], 8))
+    work, made = checked.empty((2,), np.int32, name="work"), selection.outputs(checked, inputs)
+    monkeypatch.setattr(selection, "outputs", lambda executor, given: made)
+    buffers = {"q": inputs.q, "keys": inputs.keys, "steps": inputs.steps, "scores": made.scores, "ids": made.ids}
+    touched = (buffers | {"work": work})[broken]
+    assert selection.run(checked, lambda given, out: [], inputs, [work]).guards_ok
+    monkeypatch.setattr(touched, "guards_intact", lambda: False)
+    assert not selection.run(checked, lambda given, out: [], inputs, [work]).guards_ok

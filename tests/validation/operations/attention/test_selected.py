@@ -59,6 +59,8 @@ def test_what_is_drawn_is_chosen_in_one_way_alone(seed: int, context: int, queri
     cells = selected.lengths(stream.child("lengths"), context, queries)
     assert cells[0] == context
     assert ((cells >= 0) & (cells <= context)).all()
+    if queries > 3:
+        assert (cells[1], cells[3]) == (min(selected.FEWEST, context), 0)
     if queries >= 8 and context >= 8:
         assert (np.diff(cells) < 0).any()
         assert {1, 2, 3} <= set((cells % BLOCK).tolist())
@@ -71,6 +73,15 @@ def test_what_is_drawn_is_chosen_in_one_way_alone(seed: int, context: int, queri
         assert selected.certain(index, path, LanesExecutor()).verdict is Verdict.EXACT
     moved = scores + Stream.of(seed, "moved").below(2, scores.shape) / 2 - 0.25
     assert np.array_equal(choose(moved, steps, top), selected.choice(index, top))
+
+
+def test_attention_of_a_tier_is_fed_by_the_scorer_of_that_tier() -> None:
+    fed = {name: selected.scorer_of(path).name for name, path in PATHS.items() if "attention/q4_0/" in name}
+    assert fed == {
+        "decode_attention/q4_0/simt": "block_select_warp/fp32/simt",
+        "prompt_attention/q4_0/sm75": "block_select/fp32/sm75",
+        "prompt_attention/q4_0/sm80": "block_select/fp32/sm80",
+    }
 
 
 def test_a_choice_that_rounding_could_make_otherwise_is_void(executor: Executor) -> None:
