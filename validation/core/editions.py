@@ -33,6 +33,7 @@ EDITIONS = (
         "sweep each scale over its whole range.",
     ),
     Edition(3, "Attention over the cells that block selection chose in the same run."),
+    Edition(4, "Queries of block selection whose heads and keys lie far apart."),
 )
 NEWEST = EDITIONS[-1].number
 

@@ -80,7 +80,9 @@ def plan(paths: Sequence[Path], entries: Sequence[Entry], lanes: bool) -> list[J
         if made and not made.keys() & taken.keys():
             said = f"the cases are of {', '.join(made)}, expected recipes of {', '.join(taken)}"
         else:
-            said = "expected a profile that plans some for them: a larger one, or other formats"
+            said = (
+                f"expected recipes of {', '.join(taken)}, and a profile that plans some: a larger one, or other formats"
+            )
         raise StrataError(f"no planned case fits the selected paths: {said}")
     return jobs
 

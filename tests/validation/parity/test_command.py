@@ -208,7 +208,7 @@ def test_a_crash_of_the_harness_is_no_verdict(
         (["--context", "8", "--queries", "9"], "--queries is 9, expected 1 to the context of 8"),
         (["--recipe", "unifrom"], "nearest is 'uniform'"),
         (["--recipe", "captured"], "--capture"),
-        (["--recipe", "pack_bell"], "expected recipes of their operation"),
+        (["--recipe", "pack_bell"], "expected recipes of prompt_attention"),
         (["--case", "recipe=uniform"], "seed is missing"),
         (["--case", ONE, "--context", "4"], "--case is a whole case, expected without --context 4"),
         (["--case", ONE, "--queries", "0"], "expected without --queries 0"),

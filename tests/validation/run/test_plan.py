@@ -118,7 +118,8 @@ def test_cases_go_to_paths_of_their_operation() -> None:
     with pytest.raises(StrataError, match=f"no planned case fits the selected paths: {said}"):
         profiles.plan([*select("kv_pack/*"), *select("router/*")], listed("quick"), lanes=True)
     with pytest.raises(
-        StrataError, match="no planned case fits the selected paths: expected a profile that plans some"
+        StrataError,
+        match="no planned case fits the selected paths: expected recipes of prompt_attention, and a profile",
     ):
         profiles.plan(ATTENTION, [], lanes=True)
 

@@ -267,6 +267,27 @@ _CORES = (
     ),
     _split("without-low", "lo = half_pair(", "lo = 0 * half_pair(", "Low halves are zero.", "select_split"),
     _split(
+        "scale-cut-above",
+        "return e < -100 ? -100 : e;",
+        "return e < -100 ? -100 : e > 90 ? 90 : e;",
+        "A row above 2^90 overflows its halves.",
+        "select_apart",
+    ),
+    _tensor(
+        "last-head-s-scale-alone",
+        "usual_q &= usual_exponent(",
+        "usual_q = usual_exponent(",
+        "The scale of the last head decides for all of them.",
+        "select_apart",
+    ),
+    _tensor(
+        "usual-scales-too-wide",
+        "constexpr int kUsual = 30;",
+        "constexpr int kUsual = 80;",
+        "Powers of two are multiplied one by one where a result between them is subnormal.",
+        "select_apart",
+    ),
+    _split(
         "exponent-without-end",
         "return e < -100 ? -100 : e;",
         "return e;",

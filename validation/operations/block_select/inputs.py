@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,9 @@ _BROKEN = frozen(np.array([0x7FC00001, 0xFFA00000, 0x7F800000, 0xFF800000], np.u
 _KEYS = 5
 #: Exponents of heads and of keys, on both sides of 0.
 _DECADES = 20
+#: Exponents of rows that lie apart: heads as they are, far above and below; keys near 0, and at two distances below.
+#: No product overflows, and some are subnormal.
+_HEADS_APART, _KEYS_APART = ((0, 0), (100, 115), (-66, -60)), ((-16, -4), (-66, -60), (-98, -40))
 #: Exponents of huge and tiny rows: the largest of q, and of keys.
 _HUGE, _TINY = ((58, 62), (56, 63)), ((-90, -60), (-85, -40))
 #: The row of a head below the smallest scale that there is, and one key so large that it counts.
@@ -82,6 +86,8 @@ def _rows(case: SelectCase, stream: Stream, q: np.ndarray, keys: np.ndarray) -> 
     kind = case.recipe.removeprefix("select_")
     if kind == "decades":
         return _scaled(stream, "q", q, (-_DECADES, _DECADES)), _scaled(stream, "keys", keys, (-_DECADES, _DECADES))
+    if kind == "apart":
+        return _apart(stream, "q", q, _HEADS_APART), _apart(stream, "keys", keys, _KEYS_APART)
     if kind == "near":
         return q, _near(stream, keys)
     if kind == "ties":
@@ -112,6 +118,18 @@ def _scaled(stream: Stream, name: str, x: np.ndarray, ends: tuple[int, int]) -> 
     low, high = ends
     exponent = low + stream.child("size", name).below(high - low + 1, x.shape[:-1])
     return np.asarray(np.ldexp(x, exponent.astype(np.int32)[..., None]))
+
+
+def _apart(stream: Stream, name: str, x: np.ndarray, classes: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Each row of x times a power of two of one of some classes.
+
+    Of three queries one has all heads in the last class, and one all but its last head in the second.
+    """
+    which = stream.child("class", name).below(len(classes), x.shape[:-1])
+    if x.ndim > 2:
+        which[1::3], which[2::3] = 2, (1, 1, 1, 0)
+    scaled = [_scaled(stream.child("class", index), name, x, ends) for index, ends in enumerate(classes)]
+    return np.asarray(np.choose(which[..., None], scaled))
 
 
 def _near(stream: Stream, keys: np.ndarray) -> np.ndarray:

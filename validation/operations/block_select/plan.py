@@ -79,9 +79,9 @@ def _sized(seed: int, sizes: Sequence[tuple[str, int, int, int]]) -> Iterator[Se
 
 def planned(seed: int, profile: str) -> list[Planned]:
     """The cases of a profile."""
-    found = [Planned(case, flavor="checked", edition=EDITION) for case in _quick(seed)]
+    found = [Planned(case, flavor="checked", edition=RECIPES[case.recipe].edition) for case in _quick(seed)]
     if profile != "quick":
-        found += [Planned(case, edition=EDITION) for case in _standard(seed)]
+        found += [Planned(case, edition=RECIPES[case.recipe].edition) for case in _standard(seed)]
     if profile == "full":
         found += [Planned(case, edition=EDITION) for case in _sized(seed, _LARGEST)]
     return found

@@ -8,8 +8,8 @@ from validation.core.recipe import NamedRecipe
 EDITION = 2
 
 
-def _recipe(name: str, motivation: str, far: bool = False) -> NamedRecipe:
-    return NamedRecipe(f"select_{name}", motivation, "block_select", EDITION, far)
+def _recipe(name: str, motivation: str, far: bool = False, edition: int = EDITION) -> NamedRecipe:
+    return NamedRecipe(f"select_{name}", motivation, "block_select", edition, far)
 
 
 _ROWS = (
@@ -70,6 +70,12 @@ _ROWS = (
         "A query of a few blocks; on lanes the last query and the last block that there may be, and one thread block "
         "for many tiles.",
         far=True,
+    ),
+    _recipe(
+        "apart",
+        "Heads of the usual size, far above and far below in one query, and keys near them and far below: a scale that "
+        "is cut short, or taken of one head for all, overflows or flushes a score that is a usual number.",
+        edition=4,
     ),
 )
 
