@@ -142,9 +142,7 @@ def launch(
     topk: str | None = None,
 ) -> list[Witness]:
     """Queue scores and the choice of cells. work: as `workspace` made it; topk: see `topk_kernels.choose`."""
-    topk_kernels.choose(inputs.reach, topk)  # refused before anything is queued
-    witnesses = score(executor, path, inputs, made.scores, work)
-    return [*witnesses, topk_kernels.launch(executor, made.scores, inputs.steps, made.ids, inputs.reach, topk)]
+    return topk_kernels.follow(executor, lambda: score(executor, path, inputs, made.scores, work), inputs, made, topk)
 
 
 def run(

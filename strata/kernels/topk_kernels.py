@@ -15,9 +15,12 @@ them again in each of five passes. Which of them runs follows from the reach of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
+from strata.kernels.selection import Inputs, Outputs
 
 KERNELS = ("short", "long")
 #: Threads of a block: few, so that several blocks share a multiprocessor and one works while another waits; many, so
@@ -97,3 +100,26 @@ def launch(
     (queries, capacity), cap = scores.shape, ids.shape[1]
     arguments = (scores, steps, ids, np.int32(capacity), np.int32(cap))
     return executor.launch(kernel(choose(reach, asked)), (queries, 1, 1), arguments)
+
+
+def follow(
+    executor: Executor, score: Callable[[], list[Witness]], inputs: Inputs, made: Outputs, asked: str | None = None
+) -> list[Witness]:
+    """Queue a scorer, and behind it the choice of cells by its scores.
+
+    Parameters
+    ----------
+    score
+        Queues the scorer, which writes `made.scores`.
+    inputs, made
+        As `selection.prepare` and `selection.outputs` made them.
+    asked
+        See `choose`.
+
+    Raises
+    ------
+    StrataError
+        As `choose` does, before anything is queued.
+    """
+    choose(inputs.reach, asked)
+    return [*score(), launch(executor, made.scores, inputs.steps, made.ids, inputs.reach, asked)]

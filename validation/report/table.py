@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from validation.core.verdict import Verdict
+from validation.report.source import COUNTS
 
 #: Columns: heading, figure of a case whose largest value is shown.
 _ERRORS = {
@@ -138,15 +139,14 @@ def near_ties(results: Sequence[dict[str, Any]]) -> list[str]:
     said = []
     for path, own in grouped(results, "path").items():
         ties = [result["figures"]["near_ties"] for result in own if "near_ties" in result["figures"]]
-        queries, cells, pairs, compared, unknown = (
-            sum(one[name] for one in ties) for name in ("queries", "cells", "pairs", "compared", "unknown")
-        )
-        if queries:
+        total = {name: sum(one[name] for one in ties) for name in COUNTS}
+        if total["queries"]:
             nearest = max(float(one["nearest"]) for one in ties)
-            held = f"{pairs:,} pairs of blocks, the nearest used {nearest:.3g} of what the two bounds allow"
-            left = f"; of {unknown:,} more, not finite, nothing is promised" if unknown else ""
+            held = f"{total['pairs']:,} pairs of blocks, the nearest used {nearest:.3g} of what the two bounds allow"
+            left = f"; of {total['unknown']:,} more, not finite, nothing is promised" if total["unknown"] else ""
             said.append(
-                f"{path}: {queries:,} of {compared:,} queries read other cells than the baseline, {cells:,} of them;"
+                f"{path}: {total['queries']:,} of {total['compared']:,} queries read other cells than the baseline,"
+                f" {total['cells']:,} of them;"
                 f" {held}{left}"
             )
     return said
