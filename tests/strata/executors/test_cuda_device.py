@@ -225,7 +225,12 @@ def test_launches_wait_again_after_timing(card: FakeCard) -> None:
 def test_a_queue_waits_once_at_its_end_and_says_a_fault_there(card: FakeCard) -> None:
     executor = CudaExecutor()
     waits: list[int] = []
-    card.module.cuda.runtime.deviceSynchronize = lambda: (waits.append(1), card.synchronise())
+
+    def wait() -> None:
+        waits.append(1)
+        card.synchronise()
+
+    card.module.cuda.runtime.deviceSynchronize = wait
     with executor.queue():
         with executor.queue():
             executor.launch(KERNEL, (1, 1, 1), [])
