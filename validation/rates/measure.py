@@ -1,8 +1,8 @@
 """One measurement of the engine, in this process: seconds of prompts and of decoding, and how much of them was Python.
 
 Kernels are built and loaded, and the graph of decoding is recorded, by a short prompt and two tokens before anything is
-timed. Each prompt is read twice into an empty sequence; the second time counts. Tokens are those of the text, again and
-again where it is shorter: what a token is changes no time.
+timed. Each prompt is read twice into an empty sequence, of other tokens each time, so that nothing is shared; the second time counts.
+Tokens are those of the text, again and again where it is shorter: what a token is changes no time.
 
 The host's share: what passes inside `executor.queue()` before its last launch is queued is the host's, what passes from
 there until the card has ended is waiting. A prompt whose host share is small is limited by the card.
@@ -10,8 +10,9 @@ there until the card has ended is waiting. A prompt whose host share is small is
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,10 +99,26 @@ class Measured:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def tokens_of(engine: Engine, text: str, count: int) -> np.ndarray:
-    """int32 [count]: the text's tokens, again and again, after the first one."""
+def tokens_of(engine: Engine, text: str, count: int, turn: int) -> np.ndarray:
+    """The text's tokens, again and again.
+
+    Parameters
+    ----------
+    engine
+        Whose tokenizer cuts the text.
+    text
+        The text, of at least `turn` + 2 tokens.
+    count
+        How many tokens, at least 2.
+    turn
+        From which token behind the first one on: prompts of different turns share no prefix.
+
+    Returns
+    -------
+    int32 array [count]
+    """
     found = np.fromiter(engine.tokenizer.encode(text), np.int32)
-    repeated: np.ndarray = np.resize(found[1:], count - 1)
+    repeated = np.resize(np.roll(found[1:], -turn), count - 1)
     return np.concatenate([found[:1], repeated]).astype(np.int32)
 
 
@@ -126,19 +143,20 @@ def measure(
         Of `Engine.open`.
     """
     with Engine.open(model, executor=executor, context=max(prompts) + decode + 1, **options) as engine:
-        run(engine, tokens_of(engine, text, min(WARM, *prompts)), 2, executor)
-        both = [_second(engine, tokens_of(engine, text, count), decode, executor) for count in prompts]
-        return Measured([read for read, _ in both], [written for _, written in both], engine.facts())
-
-
-def _second(engine: Engine, tokens: np.ndarray, decode: int, executor: Any) -> tuple[Phase, Phase]:
-    run(engine, tokens, 1, executor)
-    return run(engine, tokens, decode, executor)
+        turns = itertools.count()
+        run(engine, tokens_of(engine, text, min(WARM, *prompts), next(turns)), 2, executor)
+        read, written = [], []
+        for count in prompts:
+            run(engine, tokens_of(engine, text, count, next(turns)), 2, executor)
+            first, second = run(engine, tokens_of(engine, text, count, next(turns)), decode, executor)
+            read.append(first)
+            written.append(second)
+        return Measured(read, written, engine.facts())
 
 
 def run(engine: Engine, tokens: np.ndarray, decode: int, executor: Any) -> tuple[Phase, Phase]:
-    """A prompt read into an empty sequence without a shared prefix, then `decode` tokens, each the likeliest."""
-    engine.start(share=False)
+    """A prompt read into an empty sequence, then `decode` tokens, each the likeliest."""
+    engine.start()
     read, logits = _timed(executor, lambda: engine.prefill(tokens))
     last = [int(np.argmax(logits))]
 
@@ -150,7 +168,7 @@ def run(engine: Engine, tokens: np.ndarray, decode: int, executor: Any) -> tuple
     return Phase(len(tokens), *read), Phase(decode, *written)
 
 
-def _timed(executor: Any, call: Any) -> tuple[tuple[float, float], Any]:
+def _timed(executor: Any, call: Callable[[], Any]) -> tuple[tuple[float, float], Any]:
     """Seconds of a call and the host's share of them; what it returned."""
     host = Host()
     with host.watching(executor):
