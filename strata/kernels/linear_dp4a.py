@@ -23,8 +23,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strata.executors.base import POISON_OUTPUT, POISON_WORKSPACE, Buffer, Executor, Kernel, StrataError, Witness
+from strata.executors.base import (
+    POISON_OUTPUT,
+    POISON_WORKSPACE,
+    Argument,
+    Buffer,
+    Executor,
+    Kernel,
+    StrataError,
+    Witness,
+)
 from strata.formats import device_table
+from strata.formats.codebooks import GRIDS
 from strata.kernels import linear_quantise
 from strata.kernels.counts import check_counted, counted
 from strata.kernels.descriptor import Descriptor
@@ -155,10 +165,13 @@ def launch(
     """
     check_path(path, weights)
     grid = (-(-weights.outputs // OUTPUTS), -(-rows // shape_for(rows).rows), 1)
+    return executor.launch(kernel(weights.format, rows), grid, arguments(weights, units, out, rows, first))
+
+
+def arguments(weights: Weights, units: Buffer, out: Buffer, rows: int, first: int) -> list[Argument]:
+    """What a product takes, in the order of its parameters."""
     sizes = (weights.outputs, weights.width, weights.row_bytes, rows, first)
-    return executor.launch(
-        kernel(weights.format, rows), grid, (weights.blocks, weights.table, units, out, *map(np.int32, sizes))
-    )
+    return [weights.blocks, weights.table, units, out, *map(np.int32, sizes)]
 
 
 def check_path(path: Path, weights: Weights) -> None:
@@ -209,6 +222,11 @@ def multiplied(executor: Executor, path: Path, blocks: np.ndarray, x: np.ndarray
     return Multiplied(out.host(), units.host(), counted(lost)[0], witnesses, intact)
 
 
+def codebooks(mode: str) -> tuple[str, ...]:
+    """Formats of a mode whose codebooks the host uploads."""
+    return (mode,) if mode in GRIDS else ()
+
+
 DESCRIPTOR = Descriptor(
     name="linear_dp4a",
     takes="linear",
@@ -217,5 +235,5 @@ DESCRIPTOR = Descriptor(
     kernels=kernels,
     limits=lambda path, entry, arch: without_matrix(),
     lowest=61,
-    codebooks=lambda mode: (mode,) if device_table(mode).size else (),
+    codebooks=codebooks,
 )

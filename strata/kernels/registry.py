@@ -19,6 +19,7 @@ from strata.kernels import (
     expert_fused,
     expert_mmq,
     kv_pack,
+    linear,
     linear_dp4a,
     prompt_attention,
     router,
@@ -27,7 +28,7 @@ from strata.kernels.descriptor import Descriptor
 
 _MODULES = (
     decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router, combine,
-    block_select_warp, block_select, block_topk, linear_dp4a,
+    block_select_warp, block_select, block_topk, linear_dp4a, linear,
 )  # fmt: skip
 
 #: Every operation by name.
