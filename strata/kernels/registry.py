@@ -21,6 +21,7 @@ from strata.kernels import (
     kv_pack,
     linear,
     linear_dp4a,
+    linear_f16,
     prompt_attention,
     router,
 )
@@ -28,7 +29,7 @@ from strata.kernels.descriptor import Descriptor
 
 _MODULES = (
     decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router, combine,
-    block_select_warp, block_select, block_topk, linear_dp4a, linear,
+    block_select_warp, block_select, block_topk, linear_dp4a, linear, linear_f16,
 )  # fmt: skip
 
 #: Every operation by name.
