@@ -1,6 +1,6 @@
 """Dense products of FP16 weights and FP32 activations, for tensors that a file keeps as FP16.
 
-For output r of row t, a warp adds; lane l has the values k = 128 j + 4 l .. 128 j + 4 l + 3 of both rows, j = 0, 1, ...:
+For output r of row t, a warp adds; lane l has values k = 128 j + 4 l .. 128 j + 4 l + 3 of both rows, j = 0, 1, ...:
 
     s = fma(x[t, k], w[r, k], s)    k ascending, from +0
     out = the sum of the 32 s by halves: lanes 16, 8, 4, 2 and 1 apart
