@@ -19,6 +19,9 @@ from strata.kernels import (
     expert_fused,
     expert_mmq,
     kv_pack,
+    linear,
+    linear_dp4a,
+    linear_f16,
     prompt_attention,
     router,
 )
@@ -26,7 +29,7 @@ from strata.kernels.descriptor import Descriptor
 
 _MODULES = (
     decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router, combine,
-    block_select_warp, block_select, block_topk,
+    block_select_warp, block_select, block_topk, linear_dp4a, linear, linear_f16,
 )  # fmt: skip
 
 #: Every operation by name.
