@@ -32,8 +32,10 @@ from validation.operations.block_select.case import SelectCase
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.kernels import OPERATIONS
+from validation.operations.gated.case import ElementCase
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.packing import Packing
+from validation.operations.rms_norm.case import NormCase
 
 
 class Ledger(StubExecutor):
@@ -96,6 +98,16 @@ def _rows(executor: Executor, path: Path) -> None:
     operation.run(executor, path, operation.inputs(trial))
 
 
+def _between(executor: Executor, path: Path) -> None:
+    """What stands between the products of a layer, in buffers of its own."""
+    operation = registry.of(path)
+    assert isinstance(operation, RowOperation)
+    recipe = "rms_bell" if operation.data == "rms_norm" else f"{operation.data}_bell"
+    case = NormCase(recipe, 5, 2, 8) if operation.data == "rms_norm" else ElementCase(recipe, 5, 2, 5)
+    trial = Trial(operation, case, path, executor, Settings(), Memo())
+    operation.run(executor, path, operation.inputs(trial))
+
+
 def _selection(executor: Executor, path: Path) -> None:
     """Block selection, scored or from given scores."""
     operation = registry.of(path)
@@ -120,6 +132,10 @@ HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
     "block_select": _selection,
     "block_select_warp": _selection,
     "block_topk": _selection,
+    "rms_norm": _between,
+    "gated": _between,
+    "softcap": _between,
+    "residual": _between,
 }
 _OLDER = ("codes of h", "codes of x", "gate and up", "h", "h lost", "output lost", "rows", "x lost")
 _PACKED = ("k pool", "lost", "out", "v pool")
@@ -143,6 +159,10 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     "block_select": ("exponents of keys", "exponents of q", "ids", "scores", "split keys", "split q"),
     "block_select_warp": ("ids", "scores"),
     "block_topk": ("ids",),
+    "rms_norm": ("lost", "out"),
+    "gated": ("out",),
+    "softcap": ("out",),
+    "residual": ("out",),
 }
 #: Modes of experts with every kind of codebook: host code knows no other difference between them.
 _EXPERT_MODES = ("iq3_xxs/iq4_nl", "iq2_s/q2_0")
