@@ -18,7 +18,7 @@ from strata.executors.base import Executor, Kernel, StrataError
 from strata.kernels.kv_pack import Packed
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.selection import Result
-from validation.controls import stub_packing
+from validation.controls import between, stub_packing
 from validation.controls.experts import said
 from validation.controls.linear import judged as judged_products
 from validation.controls.router import combining, judged, routing
@@ -42,6 +42,7 @@ from validation.operations.experts.inputs import Inputs as Routed
 from validation.operations.experts.operation import judged as experts_judged
 from validation.operations.experts.under_test import Outcome as Rows
 from validation.operations.experts.under_test import Shape
+from validation.operations.gated.inputs import Inputs as Elements
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.operation import judged as judged_packing
 from validation.operations.kv_pack.packing import Packing
@@ -198,6 +199,35 @@ def _combine(operation: str, path: Path, meddler: Meddler) -> Findings:
     return judged(own, "combine_decades")
 
 
+def _norm(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = between.norming()
+    plain = own.norm
+
+    def norm(executor: Executor, path: Path, x: np.ndarray, *rest: Any) -> Any:
+        meddler.before(executor, x)
+        made = plain(executor, path, x, *rest)
+        meddler.after(executor, x)
+        return made
+
+    own.norm = norm
+    return between.judged(own, path, "rms_bell")
+
+
+def _elements(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = between.of_elements(operation)
+    plain = own.made
+
+    def run(executor: Executor, path: Path, inputs: Elements, over: str | None) -> Any:
+        first = inputs.arrays[own.elements.operands[0]]
+        meddler.before(executor, first)
+        made = plain(executor, path, inputs, over)
+        meddler.after(executor, first)
+        return made
+
+    own.made = run
+    return between.judged(own, path, f"{operation}_bell")
+
+
 def _select(operation: str, path: Path, meddler: Meddler) -> Findings:
     plain = scorer()
 
@@ -251,6 +281,10 @@ OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], st
     "linear_dp4a": ("linear_dp4a/q4_0/simt", _linear, "x", "bits"),
     "linear": ("linear/q4_0/sm80", _linear, "x", "bits"),
     "linear_f16": ("linear_f16/f16/simt", _linear, "x", "bits"),
+    "rms_norm": ("rms_norm/residual/simt", _norm, "x", "bits"),
+    "gated": ("gated/gelu_tanh/simt", _elements, "gate", "bits"),
+    "softcap": ("softcap/fp32/simt", _elements, "x", "bits"),
+    "residual": ("residual/fp32/simt", _elements, "a", "bits"),
 }
 
 

@@ -32,12 +32,14 @@ from validation.operations.combine.inputs import sums
 from validation.operations.experts import bound as expert_bounds
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
+from validation.operations.gated import bound as element_bounds
 from validation.operations.kv_pack import bound as pack_bounds
 from validation.operations.kv_pack.case import Case
 from validation.operations.linear import bound as linear_bounds
 from validation.operations.linear import reference as linear_reference
 from validation.operations.linear.case import LinearCase
 from validation.operations.linear.inputs import build as build_products
+from validation.operations.rms_norm import bound as norm_bounds
 from validation.operations.router import bound as router_bounds
 from validation.operations.router import reference as router_reference
 from validation.operations.router.inputs import logits
@@ -149,6 +151,31 @@ def _combine(axis: int) -> str:
     return _raised(bounds[0], bounds[1], kept, raised)
 
 
+def _norm(axis: int) -> str:
+    """Another row, or another column's weight, is larger."""
+    stream = _CASE.stream("norm")
+    x, weight, residual = stream.child("x").normals((4, 12)), stream.child("w").normals(12), stream.normals((4, 12))
+    others = x.copy(), weight.copy()
+    others[axis][0] *= _LARGER
+    bounds = [norm_bounds.norm(*one, residual, 2.0**-20) for one in ((x, weight), (others[0], others[1]))]
+    kept, raised = (np.s_[1:,], np.s_[:1,]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :1])
+    return _raised(bounds[0], bounds[1], kept, raised)
+
+
+def _element(name: str, axis: int) -> str:
+    """The first operand is larger in another row or another column."""
+    stream = _CASE.stream("elements")
+    a, b = stream.child("a").normals((4, 5)), stream.child("b").normals((4, 5))
+    other = a.copy()
+    kept, raised = (np.s_[1:,], np.s_[:1,]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :1])
+    other[raised] *= np.float32(2)
+    of: Callable[[np.ndarray], np.ndarray] = {
+        "softcap": lambda x: element_bounds.softcap(x, 1.0),
+        "residual": lambda x: element_bounds.residual(x, b),
+    }.get(name, lambda x: element_bounds.gated(name, x, b))
+    return _raised(of(a), of(other), kept, raised)
+
+
 def _expert(axis: int) -> str:
     """Of the whole path: another token is larger. Of a product: another row of weights is."""
     data = build_experts(ExpertCase("experts_decades", 5, 3, 2, 1, 256, 64), "iq3_xxs/iq4_nl")
@@ -207,6 +234,13 @@ def local() -> Iterator[Control]:
         ("router: other ranks", _rank),
         ("combine: other tokens", partial(_combine, 0)),
         ("combine: other columns", partial(_combine, 1)),
+        ("rms_norm: other rows", partial(_norm, 0)),
+        ("rms_norm: other columns", partial(_norm, 1)),
+        *(
+            (f"{name}: other {what}", partial(_element, name, axis))
+            for name in ("gelu_tanh", "swiglu", "softcap", "residual")
+            for axis, what in enumerate(("rows", "columns"))
+        ),
         ("experts: other tokens", partial(_expert, 0)),
         ("experts: other rows of weights", partial(_expert, 1)),
         ("linear: other rows", partial(_linear, "q4_k", 0)),

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from strata.executors.base import ExecutorUnavailable
 from validation.controls import (
+    between,
     changed_inputs,
     data,
     enclosures,
@@ -55,6 +56,8 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "wrong expert kernels": experts.negative,
     "healthy routers and sums": router.positive,
     "wrong routers and sums": router.negative,
+    "healthy norms and elements": between.positive,
+    "wrong norms and elements": between.negative,
     "healthy selections": selection.positive,
     "wrong selections": selection.negative,
     "healthy products": linear.positive,

@@ -32,10 +32,12 @@ from validation.operations.block_select.case import SelectCase
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.kernels import OPERATIONS
+from validation.operations.gated.case import ElementCase
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.packing import Packing
 from validation.operations.linear.case import LinearCase
 from validation.operations.linear.operation import Linear
+from validation.operations.rms_norm.case import NormCase
 
 
 class Ledger(StubExecutor):
@@ -98,6 +100,16 @@ def _rows(executor: Executor, path: Path) -> None:
     operation.run(executor, path, operation.inputs(trial))
 
 
+def _between(executor: Executor, path: Path) -> None:
+    """What stands between the products of a layer, in buffers of its own."""
+    operation = registry.of(path)
+    assert isinstance(operation, RowOperation)
+    recipe = "rms_bell" if operation.data == "rms_norm" else f"{operation.data}_bell"
+    case = NormCase(recipe, 5, 2, 8) if operation.data == "rms_norm" else ElementCase(recipe, 5, 2, 5)
+    trial = Trial(operation, case, path, executor, Settings(), Memo())
+    operation.run(executor, path, operation.inputs(trial))
+
+
 def _selection(executor: Executor, path: Path) -> None:
     """Block selection, scored or from given scores."""
     operation = registry.of(path)
@@ -136,6 +148,10 @@ HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
     "linear_dp4a": _linear,
     "linear": _linear,
     "linear_f16": _linear,
+    "rms_norm": _between,
+    "gated": _between,
+    "softcap": _between,
+    "residual": _between,
 }
 _OLDER = ("codes of h", "codes of x", "gate and up", "h", "h lost", "output lost", "rows", "x lost")
 _PACKED = ("k pool", "lost", "out", "v pool")
@@ -163,6 +179,10 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     "linear_dp4a": _PRODUCTS,
     "linear": _PRODUCTS,
     "linear_f16": ("out",),
+    "rms_norm": ("lost", "out"),
+    "gated": ("out",),
+    "softcap": ("out",),
+    "residual": ("out",),
 }
 #: Modes of experts with every kind of codebook, and of products with one and without: host code knows no other
 #: difference between them.
