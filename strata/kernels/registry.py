@@ -20,13 +20,16 @@ from strata.kernels import (
     expert_mmq,
     kv_pack,
     prompt_attention,
+    rope,
     router,
+    visible_cells,
 )
 from strata.kernels.descriptor import Descriptor
 
 _MODULES = (
     decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router, combine,
     block_select_warp, block_select, block_topk,
+    rope, visible_cells,
 )  # fmt: skip
 
 #: Every operation by name.
