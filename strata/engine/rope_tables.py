@@ -1,25 +1,27 @@
 """Cosines and sines of rotary position embedding: real numbers, each rounded once to FP32.
 
-Entry [p, i] is the cosine, or the sine, of the angle p base^(-i/half), `base` being exactly the float that is given. The
-FP32 nearest to a real number is one number, so the tables are the same bytes on every machine, whatever computes them.
+Entry [p, i] is the cosine, or the sine, of the angle p base^(-i/half), `base` being exactly the float that is given.
+The FP32 nearest to a real number is one number, so the tables are the same bytes on every machine, whatever computes
+them.
 
 How. With p = L m + j an angle is the sum of two, and so
 
     cos = c1 c2 - s1 s2,    sin = s1 c2 + c1 s2
 
-with c1, s1 of L m and c2, s2 of j. These factors are powers of one number in fixed point, made by Python's integers and
-rounded once to FP64; then FP64 gives a value and an error E that it cannot exceed. Where value - E and value + E round to
-one FP32, so does the truth between them. Where they do not, mpmath decides.
+with c1, s1 of L m and c2, s2 of j. These factors are powers of one number in fixed point, made by Python's integers
+and rounded once to FP64; then FP64 gives a value and an error E that it cannot exceed. Where value - E and value + E
+round to one FP32, so does the truth between them. Where they do not, mpmath decides.
 
 The bound. u = 2^-53 and M = |c1 c2| + |s1 s2|, or |s1 c2| + |c1 s2|, as FP64 computes it. Each factor's rounding is at
-most u of it, each product's u more, and the sum's u of the result, which is no larger than M: 4 u M to first order. The
-computed M is at least (1 - 4 u) times the true one, and value - E and value + E are rounded once more, by u (M + E): with
-all terms of higher order less than 6 u M, and E has 8 u M. Fixed point adds an error of its own, whatever the size of a
-factor: in units of 2^-`FRACTION` a power n is off by at most 4 n (the step by 2, a product's floors by 2), the step
-from one m to the next therefore by 4 L, and c1, s1 by 4 L (m + 1), below 2^34 for positions up to 2^31; so both products
-by less than 2^-200, which E has besides. Nothing underflows in FP64: a factor is 0 or at least 2^-`FRACTION`.
+most u of it, each product's u more, and the sum's u of the result, which is no larger than M: 4 u M to first order.
+The computed M is at least (1 - 4 u) times the true one, and value - E and value + E are rounded once more, by
+u (M + E): with all terms of higher order less than 6 u M, and E has 8 u M. Fixed point adds an error of its own,
+whatever the size of a factor: in units of 2^-`FRACTION` power n is off by at most 4 n (the step by 2, a product's
+floors by 2), the step from one m to the next therefore by 4 L, and c1, s1 by 4 L (m + 1), below 2^35 for positions up
+to 2^31; so both products together by less than 2^-200, which E has besides. Nothing underflows in FP64: a factor is 0
+or at least 2^-`FRACTION`.
 
-No entry but those of position 0, which are 1 and 0, is exact or half way between two FP32: the angle is an algebraic
+No entry but those of position 0, which are 1 and 0, is an FP32 or half way between two: the angle is an algebraic
 number other than 0, so its cosine and sine are transcendental (Lindemann). So mpmath, asked with more and more digits,
 comes to an end.
 
@@ -142,7 +144,7 @@ def _round(one: np.ndarray, other: np.ndarray, out: np.ndarray) -> Iterator[tupl
 
 
 def _factors(base: float, half: int, length: int, turns: range) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Cosines and sines, float64, of the angles of length * turn for all turns, and of 0 to length - 1: [those, half]."""
+    """Cosines and sines, float64 [positions, half]: of length * turn for all turns, and of 0 to length - 1."""
     coarse, fine = ([np.empty((count, half)) for _ in range(2)] for count in (len(turns), length))
     context = _context(FRACTION + _SPARE)
     for pair in range(half):

@@ -156,10 +156,10 @@ def run(
     if outside.any():
         raise StrataError(f"position {steps[outside.argmax(), 0]}, expected 0 to {len(cos) - 1}, which the tables have")
     source = executor.array(x, "x", written=in_place)
-    read = [executor.array(host, name) for name, host in (("steps", steps), ("cos", cos), ("sin", sin))]
+    step, cosines, sines = executor.array(steps, "steps"), executor.array(cos, "cos"), executor.array(sin, "sin")
     out = source if in_place else executor.empty(x.shape, np.float32, name="out")
-    witness = launch(executor, source, *read, out, rows, heads, d)
-    intact = all(buffer.guards_intact() for buffer in (source, *read, out))
+    witness = launch(executor, source, step, cosines, sines, out, rows, heads, d)
+    intact = all(buffer.guards_intact() for buffer in (source, step, cosines, sines, out))
     return Roped(out.host(), [witness], intact)
 
 

@@ -133,18 +133,17 @@ def run(executor: Executor, first: int, rows: int, window: int) -> Visible:
     if not 0 <= first <= LAST + 1 - rows:
         raise StrataError(f"a first cell of {first}, expected 0 to {LAST + 1 - rows} for {rows} rows")
     begin = executor.array(np.array([first], np.int32), "first")
-    outputs = [
+    steps_global, steps_local, ids_local = (
         executor.empty(shape, np.int32, poison=UNWRITTEN, name=name)
         for name, shape in (
             ("steps_global", (rows, WORDS)),
             ("steps_local", (rows, WORDS)),
             ("ids_local", (rows, window)),
         )
-    ]
-    witness = launch(executor, begin, *outputs, rows, window)
-    intact = all(buffer.guards_intact() for buffer in (begin, *outputs))
-    steps_global, steps_local, ids_local = (buffer.host() for buffer in outputs)
-    return Visible(steps_global, steps_local, ids_local, [witness], intact)
+    )
+    witness = launch(executor, begin, steps_global, steps_local, ids_local, rows, window)
+    intact = all(buffer.guards_intact() for buffer in (begin, steps_global, steps_local, ids_local))
+    return Visible(steps_global.host(), steps_local.host(), ids_local.host(), [witness], intact)
 
 
 DESCRIPTOR = Descriptor(
