@@ -15,10 +15,12 @@ from strata.kernels import (
     block_topk,
     combine,
     decode_attention,
+    embedding,
     expert_decode,
     expert_fused,
     expert_mmq,
     kv_pack,
+    linear_dp4a,
     prompt_attention,
     rope,
     router,
@@ -28,8 +30,8 @@ from strata.kernels.descriptor import Descriptor
 
 _MODULES = (
     decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router, combine,
-    block_select_warp, block_select, block_topk,
-    rope, visible_cells,
+    block_select_warp, block_select, block_topk, linear_dp4a,
+    embedding, rope, visible_cells,
 )  # fmt: skip
 
 #: Every operation by name.
