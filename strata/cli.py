@@ -20,7 +20,7 @@ from strata import __version__, arguments, switches
 from strata.command import command
 from strata.cpus import usable
 from strata.device import LANES, PINNED_ARCHS, named, this_machine
-from strata.engine import model_command
+from strata.engine import generate, model_command
 from strata.executors import cache, open_executor
 from strata.executors.base import Executor, StrataError
 from strata.executors.first_launch import first_launch
@@ -65,6 +65,7 @@ def main(words: Sequence[str] | None = None) -> int:
     switches_parser.set_defaults(run=lambda _: list_switches())
     memory_command.add(commands)
     model_command.add(commands)
+    generate.add(commands)
     chosen = parser.parse_args(words)
     return int(chosen.run(chosen))
 
