@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -95,6 +97,38 @@ class HostBuffer:
         return bool((before == GUARD_BYTE).all() and (after == GUARD_BYTE).all())
 
 
+@dataclass(frozen=True)
+class _Launch:
+    """What a launch was called with."""
+
+    kernel: Kernel
+    grid: tuple[int, int, int]
+    args: tuple[Argument, ...]
+    reached: tuple[Buffer, ...]
+    first: int
+
+
+class Recording:
+    """Launches of one lanes executor; see `base.Replay`.
+
+    Parameters
+    ----------
+    executor
+        Where they run.
+    launches
+        What each was called with, in order.
+    """
+
+    def __init__(self, executor: LanesExecutor, launches: Sequence[_Launch]) -> None:
+        self.launches = len(launches)
+        self._executor, self._recorded = executor, launches
+
+    def replay(self) -> None:
+        """Run them in their order."""
+        for one in self._recorded:
+            self._executor.again(one)
+
+
 class LanesExecutor:
     """Runs kernels on the CPU.
 
@@ -148,6 +182,7 @@ class LanesExecutor:
         self.compiler = find_compiler()
         self.arch = f"lanes-{platform.machine().lower()}"
         self._digests: dict[Built, str] = {}
+        self._recorded: list[_Launch] | None = None  # inside `record`, what has been launched so far
 
     def build(self, kernel: Kernel) -> Image:
         """Compile a kernel, or take it from the cache. Raises BuildError and ExecutorUnavailable as `build.build`
@@ -208,6 +243,29 @@ class LanesExecutor:
             As `build`.
         """
         return self._launch(kernel, grid, args, reached, 0)
+
+    @contextmanager
+    def queue(self) -> Iterator[None]:
+        """Inside, launches would join a queue on a card; here each ends before `launch` returns, as ever."""
+        yield
+
+    def record(self, fn: Callable[[], object]) -> Recording:
+        """Record the launches of a function instead of running them; see `base.QueueingExecutor`."""
+        if self._recorded is not None:
+            raise StrataError("a recording inside of another one, expected one at a time")
+        self._recorded = []
+        try:
+            fn()
+            launches = tuple(self._recorded)
+        finally:
+            self._recorded = None
+        if not launches:
+            raise StrataError("a recording of no launch, expected a function that launches kernels")
+        return Recording(self, launches)
+
+    def again(self, launch: _Launch) -> Witness:
+        """Run a launch of a recording."""
+        return self._launch(launch.kernel, launch.grid, launch.args, launch.reached, launch.first)
 
     def launch_end(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], first: int) -> Witness:
         """Run the end of a grid whose whole would take days.
@@ -285,7 +343,10 @@ class LanesExecutor:
             workers=min(self.threads, blocks - first),
             first=first,
         )
-        if self.flavor == "sanitize":
+        if self._recorded is not None:
+            self._recorded.append(_Launch(kernel, grid, tuple(args), tuple(reached), first))
+            finished = 0
+        elif self.flavor == "sanitize":
             finished = program.launch(built.path, request, self.limit_s)
         else:
             finished = library.launch(built.path, request, self.progress, self.limit_s)
