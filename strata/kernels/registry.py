@@ -18,15 +18,19 @@ from strata.kernels import (
     expert_decode,
     expert_fused,
     expert_mmq,
+    gated,
     kv_pack,
     prompt_attention,
+    residual,
+    rms_norm,
     router,
+    softcap,
 )
 from strata.kernels.descriptor import Descriptor
 
 _MODULES = (
     decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router, combine,
-    block_select_warp, block_select, block_topk,
+    block_select_warp, block_select, block_topk, rms_norm, gated, softcap, residual,
 )  # fmt: skip
 
 #: Every operation by name.
