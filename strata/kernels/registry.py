@@ -23,14 +23,17 @@ from strata.kernels import (
     prompt_attention,
     residual,
     rms_norm,
+    rope,
     router,
     softcap,
+    visible_cells,
 )
 from strata.kernels.descriptor import Descriptor
 
 _MODULES = (
-    decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router, combine,
-    block_select_warp, block_select, block_topk, rms_norm, gated, softcap, residual,
+    decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router,
+    combine, block_select_warp, block_select, block_topk, rms_norm, gated, softcap, residual, rope,
+    visible_cells,
 )  # fmt: skip
 
 #: Every operation by name.
