@@ -79,7 +79,6 @@ class KvCache:
         rows = pages * kv_heads * page_size
         if rows >= 1 << 31:
             raise StrataError(f"a KV cache of {rows} rows a layer, expected fewer than 2^31")
-        self._executor = executor
         self.mode = mode
         self.layers = layers
         self.kv_heads = kv_heads
@@ -130,11 +129,15 @@ class KvCache:
         (k, v) = self._planes[layer]
         return PoolBuffers(k.cells, k.scales, v.cells, v.scales, self._table)
 
-    def append(self, layer: int, k: Buffer, v: Buffer, steps: Buffer, rows: int) -> list[Witness]:
+    def append(
+        self, executor: Executor, layer: int, k: Buffer, v: Buffer, steps: Buffer, rows: int
+    ) -> list[Witness]:
         """Queue the packing of rows into a layer.
 
         Parameters
         ----------
+        executor
+            The executor of the cache.
         layer
             The layer.
         k, v
@@ -149,13 +152,11 @@ class KvCache:
             (k, v), self._planes[layer], MODE_FORMATS[self.mode], (self.rotated_k, self.rotated_v), strict=True
         ):
             if turned:
-                witnesses.append(rotate(self._executor, source, rows * self.kv_heads))
+                witnesses.append(rotate(executor, source, rows * self.kv_heads))
             count = rows * self.kv_heads
             sizes = (np.int32(count), np.int32(self.kv_heads), np.int32(0), np.int32(self.page_size))
             args = (source, steps, self._table, *plane.buffers, self.lost, *sizes)
-            witnesses.append(
-                self._executor.launch(kv_pack.kernel(f"kv_pack_{form}"), (-(-count // _ROWS), 1, 1), args)
-            )
+            witnesses.append(executor.launch(kv_pack.kernel(f"kv_pack_{form}"), (-(-count // _ROWS), 1, 1), args))
         return witnesses
 
     def host(self, pages: Sequence[int], length: int) -> list[np.ndarray]:
