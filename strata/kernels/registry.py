@@ -20,6 +20,7 @@ from strata.kernels import (
     expert_mmq,
     gated,
     kv_pack,
+    linear_dp4a,
     prompt_attention,
     residual,
     rms_norm,
@@ -33,7 +34,7 @@ from strata.kernels.descriptor import Descriptor
 _MODULES = (
     decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router,
     combine, block_select_warp, block_select, block_topk, rms_norm, gated, softcap, residual, rope,
-    visible_cells,
+    visible_cells, linear_dp4a,
 )  # fmt: skip
 
 #: Every operation by name.
