@@ -20,6 +20,7 @@ from strata.kernels import (
     expert_mmq,
     gated,
     kv_pack,
+    linear,
     linear_dp4a,
     prompt_attention,
     residual,
@@ -34,7 +35,7 @@ from strata.kernels.descriptor import Descriptor
 _MODULES = (
     decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router,
     combine, block_select_warp, block_select, block_topk, rms_norm, gated, softcap, residual, rope,
-    visible_cells, linear_dp4a,
+    visible_cells, linear_dp4a, linear,
 )  # fmt: skip
 
 #: Every operation by name.
