@@ -12,10 +12,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class Options:
     kv
         The mode of the KV cache.
     context
-        Cells.
+        Cells; 0 for as many as prompt and answer take.
     chunk, page
         Tokens that are read at once, and cells of a page; None for what the engine takes.
     """
@@ -89,6 +89,34 @@ class Options:
     context: int
     chunk: int | None
     page: int | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a model.
+
+    Parameters
+    ----------
+    tokens
+        The prompt, at least one token and at most `context`.
+    most
+        Tokens that are written at most.
+    sampling
+        How they are chosen.
+    context
+        Cells of the sequence.
+    chunk
+        Tokens of the prompt that are read at once; None for what is usual where it runs.
+    dump
+        The file that takes the first logits; None for none.
+    """
+
+    tokens: Sequence[int]
+    most: int
+    sampling: Sampling
+    context: int
+    chunk: int | None = None
+    dump: Path | None = None
 
 
 @dataclass
@@ -126,9 +154,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     its.add_argument("--seed", default="0", metavar="N", help="of random numbers; the same seed gives the same tokens")
     its.add_argument("--top-k", default="0", metavar="K", help="only the K likeliest tokens; 0, the default, all")
     its.add_argument("--top-p", default="1", metavar="P", help="only the likeliest, together P likely; default 1")
-    its.add_argument(
-        "--min-p", default="0", metavar="P", help="only those P times as likely as the likeliest"
-    )
+    its.add_argument("--min-p", default="0", metavar="P", help="only those P times as likely as the likeliest")
     its.add_argument("--repeat-penalty", default="1", metavar="X", help="makes last tokens less likely; default 1")
     its.add_argument("--repeat-window", default="64", metavar="N", help="how many last tokens; default %(default)s")
     its.add_argument("--executor", default="auto", metavar="NAME", help=f"{', '.join(NAMES)}; default %(default)s")
@@ -142,18 +168,33 @@ def run(chosen: argparse.Namespace) -> int:
     most = arguments.of("--max", whole(1), chosen.max)
     dump = dump_file(os.environ)
     options = _options(chosen)
-    text = prompt(chosen.prompt_file)
-    file = open_gguf(arguments.of("FILE", arguments.file, chosen.file))
-    model = gemma3.load(file)
-    tokenizer = tokenizer_of(file, model.vocab)
-    context = model.context_length if chosen.context is None else options.context
-    if context > model.context_length:
-        raise StrataError(f"--context {context}: expected at most {model.context_length}, what the model was made for")
-    tokens = tokens_of(tokenizer, text, context)
-    context = min(context, len(tokens) + most) if chosen.context is None else context
-    with ExitStack() as held:
-        engine = held.enter_context(opened(file, Options(**{**vars(options), "context": context})))
-        return answer(engine, tokenizer, tokens, most, sampling, options.chunk, context, dump)
+    rates = Rates()
+    try:
+        text = prompt(chosen.prompt_file)
+        file = open_gguf(arguments.of("FILE", arguments.file, chosen.file))
+        model = gemma3.load(file)
+        tokenizer = tokenizer_of(file, model.vocab)
+        context = options.context or model.context_length
+        if context > model.context_length:
+            raise StrataError(
+                f"--context {context}: expected at most {model.context_length}, what the model was made for"
+            )
+        tokens = tokens_of(tokenizer, text, context)
+        if not options.context:
+            context = min(context, len(tokens) + most)
+        with opened(file, replace(options, context=context)) as engine:
+            request = Request(tokens, most, sampling, context, options.chunk, dump)
+            line = _Line(sys.stdout)
+            with line:
+                for part in written(engine, tokenizer, request, rates):
+                    line.write(part)
+            for said in summary(engine.facts(), rates):
+                print(said, file=sys.stderr)
+    except KeyboardInterrupt:
+        done = f"after {rates.written} tokens" if rates.written else "before the first token"
+        print(f"interrupted {done}; what is printed stays", file=sys.stderr)
+        return COULD_NOT_RUN
+    return 0
 
 
 def sampling_of(chosen: argparse.Namespace) -> Sampling:
@@ -253,30 +294,28 @@ def dump_file(environ: Mapping[str, str]) -> Path | None:
 
 def opened(file: GgufFile, options: Options) -> AbstractContextManager[Model]:
     """An engine for a model's file."""
-    from strata.engine.engine import Engine
+    from strata.engine.engine import PAGE_SIZE, Engine
 
-    asked = {"page_size": options.page, "chunk": options.chunk, "capability": options.capability}
     engine: AbstractContextManager[Model] = Engine.open(
         file,
         executor=options.executor,
         kv=options.kv,
         context=options.context,
-        **{name: value for name, value in asked.items() if value is not None},
+        page_size=options.page or PAGE_SIZE,
+        chunk=options.chunk,
+        capability=options.capability,
     )
     return engine
 
 
-def answer(
+def written(
     engine: Model,
     tokenizer: Tokenizer,
-    tokens: Sequence[int],
-    most: int,
-    sampling: Sampling,
-    chunk: int | None,
-    context: int,
-    dump: Path | None,
-) -> int:
-    """Print what a model writes behind a prompt, and then what it took.
+    request: Request,
+    rates: Rates,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Iterator[str]:
+    """What a model writes behind a prompt.
 
     Parameters
     ----------
@@ -284,73 +323,36 @@ def answer(
         The model.
     tokenizer
         Its tokenizer.
-    tokens
-        The prompt, at least one token and at most `context`.
-    most
-        Tokens that are written at most.
-    sampling
-        How they are chosen.
-    chunk
-        Tokens of the prompt that are read at once; None for what is usual where it runs.
-    context
-        Cells of the sequence.
-    dump
-        The file that takes the first logits; None for none.
+    request
+        What is asked.
+    rates
+        Kept as it goes.
+    clock
+        Seconds.
 
-    Returns
-    -------
-    int
-        The exit status: 2 when it was interrupted.
+    Yields
+    ------
+    str
+        Text that is whole, which may be empty, after each token.
     """
-    rates, line = Rates(), _Line(sys.stdout)
-    try:
-        for text in written(engine, tokenizer, tokens, most, sampling, chunk, context, dump, rates):
-            line.write(text)
-        line.end()
-    except KeyboardInterrupt:
-        line.end()
-        done = f"after {rates.written} tokens" if rates.written else "before the first token"
-        print(f"interrupted {done}; what is printed stays", file=sys.stderr)
-        return COULD_NOT_RUN
-    except BaseException:
-        line.end()
-        raise
-    for said in summary(engine.facts(), rates):
-        print(said, file=sys.stderr)
-    return 0
-
-
-def written(
-    engine: Model,
-    tokenizer: Tokenizer,
-    tokens: Sequence[int],
-    most: int,
-    sampling: Sampling,
-    chunk: int | None,
-    context: int,
-    dump: Path | None,
-    rates: Rates,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Iterator[str]:
-    """Text as it is written; `rates` is kept, the rest as of `answer`."""
     lanes = is_lanes(engine.facts())
     began = clock()
     with telling(sys.stderr, "reading", "tokens") as progress:
-        logits = read(engine, tokens, chunk or (LANES_PIECE if lanes else MOST_CHUNK), progress)
-    rates.read, rates.read_s = len(tokens), clock() - began
-    if dump is not None:
-        with replacing(dump) as target:
-            save(target, logits)
-    before, stream, began = list(tokens), Streamed(tokenizer), clock()
+        logits = read(engine, request.tokens, request.chunk or (LANES_PIECE if lanes else MOST_CHUNK), progress)
+    rates.read, rates.read_s = len(request.tokens), clock() - began
+    if request.dump is not None:
+        with replacing(request.dump) as target:
+            np.save(target, np.asarray(logits, np.float32), allow_pickle=False)
+    before, stream, began = list(request.tokens), Streamed(tokenizer), clock()
     while True:
-        token = sample(logits, before, sampling)
+        token = sample(logits, before, request.sampling)
         rates.written += 1
         rates.decoded_s = clock() - began
         if token in tokenizer.ends:
             break
         yield stream.add(token)
         # A token needs a cell when another follows it.
-        if rates.written == most or len(before) == context:
+        if rates.written == request.most or len(before) == request.context:
             break
         before.append(token)
         logits = engine.decode(token)
@@ -365,11 +367,6 @@ def read(engine: Model, tokens: Sequence[int], piece: int, progress: Done) -> np
         logits = engine.prefill(tokens[first : first + piece])
         progress(min(first + piece, len(tokens)), len(tokens))
     return logits
-
-
-def save(target: IO[bytes], logits: np.ndarray) -> None:
-    """Write logits as a `.npy` of float32."""
-    np.save(target, np.asarray(logits, np.float32), allow_pickle=False)
 
 
 def is_lanes(facts: Mapping[str, Any]) -> bool:
@@ -395,7 +392,7 @@ def _rate(count: int, seconds: float) -> str:
 
 
 class _Line:
-    """Text on a stream, at once, that ends with the end of a line."""
+    """Text on a stream, at once. At the end of its `with` block, however that is reached, a line that it began ends."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -407,8 +404,10 @@ class _Line:
             self._stream.flush()
             self._open = not text.endswith("\n")
 
-    def end(self) -> None:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *raised: object) -> None:
         if self._open:
-            self._open = False
             self._stream.write("\n")
             self._stream.flush()
