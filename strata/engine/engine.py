@@ -268,12 +268,30 @@ class Engine:
         StrataError
             As `Conversation.prefill`.
         """
-        most = _within("rows", rows, self.chunk)
+        most = min(_within("rows", rows, MOST_CHUNK), self.chunk)
         return self._runner.every(self._tokens(tokens, 0), self._chunks(chunks), most)
 
     def sequence(self) -> Conversation:
         """A new sequence beside all others. They share the pages of the KV cache, and what their prompts begin with."""
         return Conversation(self)
+
+    def forget(self, order: Sequence[int] | None = None) -> None:
+        """Forget what is kept for later prompts.
+
+        Parameters
+        ----------
+        order
+            The order in which physical pages are given out from now on, each once or fewer of them; None for 0, 1, 2 and
+            on. It changes no bit.
+
+        Raises
+        ------
+        StrataError
+            While a sequence holds pages, and for an order that is none.
+        """
+        if self.pages.available < self.pages.count:
+            raise StrataError(f"{self.pages.count - self.pages.available} pages are held, expected all sequences closed")
+        self._runner.pages = Pages(self._cache.pages, self.page_size, order)
 
     def facts(self) -> dict[str, Any]:
         """What serves and why, the sizes, and the bytes of everything on the executor."""

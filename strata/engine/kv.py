@@ -82,6 +82,7 @@ class KvCache:
         self.mode = mode
         self.layers = layers
         self.kv_heads = kv_heads
+        self.pages = pages
         self.page_size = page_size
         self.entries = entries
         self.rotated_k, self.rotated_v = rotated_planes(mode)

@@ -190,7 +190,7 @@ def test_sizes_and_orders_that_are_none_are_refused(count: int, size: int) -> No
         with pytest.raises(StrataError, match="at least 1"):
             Pages(count, size)
     else:
-        with pytest.raises(StrataError, match="each of 0 to"):
+        with pytest.raises(StrataError, match="each once"):
             Pages(count, size, [0] * (count + 1))
 
 
