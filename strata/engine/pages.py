@@ -167,7 +167,7 @@ class Pages:
         """
         if len(table) + len(tokens) > len(table.pages) * self.size:
             raise StrataError(
-                f"{len(table) + len(tokens)} tokens in {len(table.pages)} pages of {self.size} cells: reserve them first"
+                f"{len(table) + len(tokens)} tokens in {len(table.pages)} pages of {self.size}, expected them reserved"
             )
         table.tokens.extend(tokens)
         while not table._apart and (len(table._chain) + 1) * self.size <= len(table):
@@ -195,7 +195,9 @@ class Pages:
             raise StrataError(f"a sequence of {len(table)} tokens cut to {length}, expected 0 to {len(table)}")
         whole = length // self.size
         if length % self.size and whole < len(table._chain):
-            raise StrataError(f"cut to {length} tokens within a page that is shared; expected a multiple of {self.size}")
+            raise StrataError(
+                f"cut to {length} tokens within a page that is shared; expected a multiple of {self.size}"
+            )
         needed = -(-length // self.size)
         while len(table.pages) > needed:
             self._let_go(table.pages.pop())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strata.engine.engine import Conversation, Engine
+from strata.engine.engine import Engine, TokenSequence
 from validation.engine_laws.cuts import Cut
 
 #: Tokens that each request of `repeated` generates.
@@ -29,7 +29,7 @@ class Truth:
     digests
         SHA-256 of the logits behind each token.
     kv
-        Keys and values of all tokens, see `Conversation.kv_bytes`.
+        Keys and values of all tokens, see `TokenSequence.kv_bytes`.
     """
 
     tokens: tuple[int, ...]
@@ -94,7 +94,7 @@ def cut(engine: Engine, known: Truth, way: Cut) -> Iterator[str]:
                 yield f"cut {way}: bytes of keys and values, plane {place}, differ"
 
 
-def _compared(known: Truth, sequence: Conversation, way: Cut, logits: np.ndarray) -> Iterator[str]:
+def _compared(known: Truth, sequence: TokenSequence, way: Cut, logits: np.ndarray) -> Iterator[str]:
     position = len(sequence) - 1
     if digest(logits) != known.digests[position]:
         yield f"cut {way}: logits of position {position} differ"

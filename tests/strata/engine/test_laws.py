@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -29,7 +28,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
     """Opens the model on one executor, whose kernels are looked up once."""
     path = law_model.write(tmp_path_factory.mktemp("laws") / "laws.gguf")
     lanes = LanesExecutor(threads=1)
-    yield lambda **words: Engine.open(path, executor=lanes, context=32, **words)
+    return lambda **words: Engine.open(path, executor=lanes, context=32, **words)
 
 
 def quiet(stage: str, done: int, of: int) -> None:
