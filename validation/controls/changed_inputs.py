@@ -20,12 +20,14 @@ from strata.kernels.paths import PATHS, Path
 from strata.kernels.selection import Result
 from validation.controls import stub_packing
 from validation.controls.experts import said
+from validation.controls.linear import judged as judged_products
 from validation.controls.router import combining, judged, routing
 from validation.controls.selection import chosen
 from validation.controls.selection import judged as judged_selection
 from validation.core.control import Control
 from validation.core.findings import Findings
 from validation.core.memo import Memo
+from validation.core.outcome import Outcome as Product
 from validation.core.settings import Settings
 from validation.core.stub_executor import BLOCK, ENTRY, StubBuffer, StubCard, StubExecutor
 from validation.operations.attention import stub_kernels
@@ -43,6 +45,8 @@ from validation.operations.experts.under_test import Shape
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.operation import judged as judged_packing
 from validation.operations.kv_pack.packing import Packing
+from validation.operations.linear.inputs import Inputs as Rowed
+from validation.operations.linear.stub_kernels import multiplier
 from validation.run import runner
 
 LANES = StubExecutor()
@@ -218,6 +222,18 @@ def _choose(operation: str, path: Path, meddler: Meddler) -> Findings:
     return chosen(select, "topk_digits")
 
 
+def _linear(operation: str, path: Path, meddler: Meddler) -> Findings:
+    plain = multiplier()
+
+    def run(executor: Executor, path: Path, inputs: Rowed) -> Product:
+        meddler.before(executor, inputs.x)
+        made = plain.run(executor, path, inputs)
+        meddler.after(executor, inputs.x)
+        return made
+
+    return judged_products(replace(plain, run=run), "linear_bell", path=path.name)
+
+
 #: Of each operation a path, what runs its case, the input that is changed, and the check that refuses a fault which
 #: leaves no trace in its inputs.
 OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], str, str]] = {
@@ -232,6 +248,9 @@ OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], st
     "block_select": ("block_select/fp32/simt", _select, "q", "scores"),
     "block_select_warp": ("block_select_warp/fp32/simt", _select, "q", "scores"),
     "block_topk": ("block_topk/fp32/simt", _choose, "scores", "bits"),
+    "linear_dp4a": ("linear_dp4a/q4_0/simt", _linear, "x", "bits"),
+    "linear": ("linear/q4_0/sm80", _linear, "x", "bits"),
+    "linear_f16": ("linear_f16/f16/simt", _linear, "x", "bits"),
 }
 
 

@@ -46,6 +46,10 @@ from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.reference import Weights
 from validation.operations.kv_pack import bound as pack_bounds
 from validation.operations.kv_pack.case import Case
+from validation.operations.linear import bound as linear_bounds
+from validation.operations.linear import reference as linear_reference
+from validation.operations.linear.case import LinearCase
+from validation.operations.linear.inputs import build as build_products
 from validation.operations.router import bound as router_bounds
 from validation.operations.router import reference as router_reference
 from validation.operations.router.inputs import logits
@@ -269,6 +273,21 @@ def _scores_grow(path: Path) -> str:
     return _grown(*_selection(path))
 
 
+def _linear(mode: str) -> tuple[np.ndarray, ...]:
+    """Rows and outputs that are copies of one another, and rows a power of two as large."""
+    data = build_products(LinearCase("linear_bell", 5, 3, 4, 512), mode)
+    w, x = linear_reference.exact(mode, _copies(data.matrix, 0)), _copies(data.x, 0)
+    return tuple(linear_bounds.limits(mode, w, one).bound for one in (x, x * np.float32(_LARGER)))
+
+
+def _linear_even(mode: str) -> str:
+    return _alike(*_linear(mode))
+
+
+def _linear_grows(mode: str) -> str:
+    return _grown(*_linear(mode))
+
+
 def even() -> Iterator[Control]:
     """Bounds of every operation, over all their elements at once."""
     for name, path in PATHS.items():
@@ -294,6 +313,9 @@ def even() -> Iterator[Control]:
         ("experts: path", _path, EVEN),
         ("experts of decode: products", _decode_products, EVEN),
     )
+    for mode in ("q4_k", "f16"):
+        yield Control(f"even/linear of {mode}", partial(_linear_even, mode), EVEN)
+        yield Control(f"even/linear of {mode}: larger rows", partial(_linear_grows, mode), GROWS)
     for name, arithmetic in (("expert_fused", FUSED), ("expert_mmq", MMQ), ("expert_decode", DECODE)):
         yield Control(f"even/{name}", partial(_model, arithmetic), EVEN)
     for what, ask, due in rows:

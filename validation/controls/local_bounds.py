@@ -34,6 +34,10 @@ from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.kv_pack import bound as pack_bounds
 from validation.operations.kv_pack.case import Case
+from validation.operations.linear import bound as linear_bounds
+from validation.operations.linear import reference as linear_reference
+from validation.operations.linear.case import LinearCase
+from validation.operations.linear.inputs import build as build_products
 from validation.operations.router import bound as router_bounds
 from validation.operations.router import reference as router_reference
 from validation.operations.router.inputs import logits
@@ -160,6 +164,18 @@ def _expert(axis: int) -> str:
     return _raised(bounds[0], bounds[1], np.s_[:, 1:], np.s_[:, :1])
 
 
+def _linear(mode: str, axis: int) -> str:
+    """Of products: another row, or another output's weights, are larger."""
+    data = build_products(LinearCase("linear_decades", 5, 4, 6, 256), mode)
+    w, x = linear_reference.exact(mode, data.matrix), data.x.copy()
+    other = linear_reference.Exact(w.values.copy(), w.mass.copy())
+    for one in (x,) if axis == 0 else other:
+        one[0] *= _LARGER
+    bounds = [linear_bounds.limits(mode, *one).bound for one in ((w, data.x), (other, x))]
+    kept, raised = (np.s_[1:,], np.s_[:1,]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :1])
+    return _raised(bounds[0], bounds[1], kept, raised)
+
+
 def _selection(path: Path, axis: int) -> str:
     """Of scores: another query's heads, or another block's key, are larger."""
     data = build_selection(SelectCase("select_bell", 5, 21, 3))
@@ -193,6 +209,10 @@ def local() -> Iterator[Control]:
         ("combine: other columns", partial(_combine, 1)),
         ("experts: other tokens", partial(_expert, 0)),
         ("experts: other rows of weights", partial(_expert, 1)),
+        ("linear: other rows", partial(_linear, "q4_k", 0)),
+        ("linear: other outputs", partial(_linear, "q4_k", 1)),
+        ("linear of FP16: other rows", partial(_linear, "f16", 0)),
+        ("linear of FP16: other outputs", partial(_linear, "f16", 1)),
     )
     for what, alone in others:
         yield Control(f"bound/{what}", alone, LOCAL)
