@@ -48,8 +48,8 @@ def decode(
     """Decode rows, uint8 [n, bytes of whole blocks], of the format `name`.
 
     first: the byte of a buffer, aligned to 256, where the first row begins; gap: bytes between rows. The buffer ends
-    with the last row. Raises StrataError for a format that is none of `DECODED`, for rows that are not whole blocks, and for a `first` or `gap` that is
-    negative or odd.
+    with the last row. Raises StrataError for a format that is none of `DECODED`, for rows that are no whole blocks, and
+    for a `first` or `gap` that is negative or odd.
     """
     if name not in DECODED:
         raise StrataError(f"format {name!r} of expert weights: expected one of {', '.join(DECODED)}")
