@@ -21,7 +21,7 @@
 constexpr int kScales = Blocks<WEIGHTS>::scales, kGridBytes = Blocks<WEIGHTS>::grid_words * 4;
 
 // Groups of few rows whose words a thread reads before it decodes the first: a block of one warp hides no wait otherwise.
-constexpr int kFewAhead = Blocks<WEIGHTS>::halves > 17 || TYPE_Q5_K == WEIGHTS ? 2 : 4;
+constexpr int kFewAhead = Blocks<WEIGHTS>::halves > 12 || WEIGHTS == TYPE_Q5_K ? 2 : 4;
 
 struct Product {
   const u8* blocks;
