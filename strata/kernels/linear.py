@@ -25,8 +25,10 @@ from strata.kernels.required import Required
 THREADS = 256
 #: Outputs of a tile, and values of K of a step.
 ROWS, STEP = 128, 256
-#: Columns of a tile, widest first.
+#: Columns of a tile, widest first, and how many of formats for which registers do not last for more: they have offsets,
+#: two scales or many words of a group.
 COLUMNS = (128, 96, 64)
+NARROW, NARROW_COLUMNS = ("q5_1", "q4_k", "q5_k", "q6_k", "iq2_xs", "iq2_s", "iq3_s"), 96
 #: Bytes of a column's unit in shared memory, and those that sums of codes take besides.
 COLUMN_BYTES, SUMS_BYTES = 144, 32
 #: Units of a column in shared memory at once, and blocks that the registers of one multiprocessor must hold together.
@@ -53,7 +55,7 @@ def shared_bytes(form: str, tier: int, columns: int) -> int:
 
 
 def columns(form: str, tier: int) -> int:
-    """Columns of a tile: the most that fit in the shared memory of a tier.
+    """Columns of a tile: the most that fit in the shared memory of a tier, and in registers.
 
     Parameters
     ----------
@@ -63,7 +65,8 @@ def columns(form: str, tier: int) -> int:
         75 or 80.
     """
     limit = tiers.of_capability(tier).shared_bytes
-    return next(n for n in COLUMNS if shared_bytes(form, tier, n) <= limit)
+    widest = NARROW_COLUMNS if form in NARROW else COLUMNS[0]
+    return next(n for n in COLUMNS if n <= widest and shared_bytes(form, tier, n) <= limit)
 
 
 def kernel(path: Path, rows: int | None = None) -> Kernel:
