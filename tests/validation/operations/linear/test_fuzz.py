@@ -13,6 +13,7 @@ from strata.kernels.linear_weights import LINEAR_FORMATS
 from strata.kernels.paths import PATHS
 from tests.validation.stub import StubExecutor
 from validation.controls.linear import changed, one_bit
+from validation.core.fuzz_compared import Compared
 from validation.core.fuzz_numbers import NUMBERS
 from validation.core.outcome import Outcome
 from validation.core.unknown_operation import UnknownOperationError
@@ -41,7 +42,7 @@ def test_every_choice_occurs() -> None:
     assert {what.sized for what in drawn} == {True, False}
 
 
-def compared(monkeypatch: pytest.MonkeyPatch, mode: str, fault: Fault | None = None, index: int = 0) -> fuzz.Compared:
+def compared(monkeypatch: pytest.MonkeyPatch, mode: str, fault: Fault | None = None, index: int = 0) -> Compared:
     """The first configuration of several rows from an index on, on stand-ins."""
     name = "linear_f16/f16/simt" if mode == HALVES else f"linear/{mode}/sm80"
     what = next(
@@ -49,7 +50,7 @@ def compared(monkeypatch: pytest.MonkeyPatch, mode: str, fault: Fault | None = N
         for at in range(index, index + 50)
         if (one := fuzz.configuration(2, at, (mode,))).rows in range(2, 9) and one.outputs > 1 and one.width < 700
     )
-    monkeypatch.setitem(kernels.MULTIPLIERS, PATHS[name].operation, multiplier(fault))  # type: ignore[arg-type]
+    monkeypatch.setitem(kernels.MULTIPLIERS, PATHS[name].operation, multiplier(fault))
     monkeypatch.setattr(fuzz, "other", lambda executor, schedule: OTHER)
     return fuzz.compare(OTHER, 2, what, PATHS[name])
 
