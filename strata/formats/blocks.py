@@ -25,7 +25,7 @@ class BlockFormat:
     name
         In lower case, as modes write it.
     ggml_type
-        The number in GGUF files and in include/expert_formats.cuh.
+        The number in GGUF files, in include/expert_formats.cuh and in include/linear_formats.cuh.
     values, nbytes
         Values and bytes of a block.
     scales
@@ -33,7 +33,7 @@ class BlockFormat:
     split
         What reads codes, scales and offsets out of blocks, uint8 [..., nbytes].
     offset
-        Whether a part has an offset as well (Q5_K).
+        Whether a part has an offset as well (Q5_1, Q4_K, Q5_K).
 
     References
     ----------
@@ -105,7 +105,7 @@ class BlockFormat:
         return plain(values.reshape(parts.codes.shape))
 
     def parts(self, blocks: np.ndarray) -> codes.Parts:
-        """Codes, scales and, of Q5_K, offsets of blocks.
+        """Codes, scales and, of formats that have them, offsets of blocks.
 
         A scale or offset that is not a number is the NaN 7fffffff.
 
@@ -138,8 +138,12 @@ FORMATS = {
     form.name: form
     for form in (
         BlockFormat("q4_0", 2, 32, 18, 1, codes.q4_0),
+        BlockFormat("q5_0", 6, 32, 22, 1, codes.q5_0),
+        BlockFormat("q5_1", 7, 32, 24, 1, codes.q5_1, offset=True),
         BlockFormat("q8_0", 8, 32, 34, 1, codes.q8_0),
+        BlockFormat("q4_k", 12, 256, 144, 1, codes.q4_k, offset=True),
         BlockFormat("q5_k", 13, 256, 176, 1, codes.q5_k, offset=True),
+        BlockFormat("q6_k", 14, 256, 210, 2, codes.q6_k),
         BlockFormat("iq2_xxs", 16, 256, 66, 1, codes.iq2_xxs),
         BlockFormat("iq2_xs", 17, 256, 74, 2, codes.iq2_xs),
         BlockFormat("iq3_xxs", 18, 256, 98, 1, codes.iq3_xxs),

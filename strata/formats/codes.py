@@ -1,8 +1,8 @@
 """What the bytes of a block mean: one function a format, from uint8 [..., nbytes] to codes and scales.
 
-All fields are little-endian, and d is a binary16 at byte 0. Value j belongs to part b = j / 32. A sign bit that is set
-makes a value negative; bit m of a sign byte belongs to value m of eight. KS(i) of seven bits i is i with its parity as
-bit 7. Scales are exact in float32: d has 11 significant bits and its factor at most 6.
+All fields are little-endian, and d is a binary16 at byte 0, of Q6_K at the end. Value j belongs to part b = j / 32. A
+sign bit that is set makes a value negative; bit m of a sign byte belongs to value m of eight. KS(i) of seven bits i is
+i with its parity as bit 7. Scales are exact in float32: d has 11 significant bits and its factor at most 7.
 
 References
 ----------
@@ -49,6 +49,34 @@ def q4_0(blocks: np.ndarray) -> Parts:
         uint8 [..., 18], of 32 values each.
     """
     return Parts(_nibbles(blocks[..., 2:]).astype(np.int8) - np.int8(8), _half(blocks, 0))
+
+
+def q5_0(blocks: np.ndarray) -> Parts:
+    """Parts of blocks of Q5_0.
+
+    The bytes are d, u32 with the fifth bit of value j at bit j, 16 with the nibbles of Q4_0. A value is d (five bits -
+    16).
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 22], of 32 values each.
+    """
+    return Parts(_fives(blocks[..., 2:]) - np.int8(16), _half(blocks, 0))
+
+
+def q5_1(blocks: np.ndarray) -> Parts:
+    """Parts of blocks of Q5_1.
+
+    The bytes are d, binary16 m, u32 and nibbles as in Q5_0. A value is d (five bits) + m, the product exact and the sum
+    rounded once; so the offset, which is taken off, is -m.
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 24], of 32 values each.
+    """
+    return Parts(_fives(blocks[..., 4:]), _half(blocks, 0), -_half(blocks, 2))
 
 
 def q8_0(blocks: np.ndarray) -> Parts:
@@ -200,14 +228,46 @@ def q5_k(blocks: np.ndarray) -> Parts:
     blocks
         uint8 [..., 176], of 256 values each.
     """
-    S = blocks[..., 4:16].astype(np.uint32)
-    first, second, third = S[..., :4], S[..., 4:8], S[..., 8:]
-    scale = np.concatenate([first & 63, third & 15 | first >> 6 << 4], axis=-1)
-    offset = np.concatenate([second & 63, third >> 4 | second >> 6 << 4], axis=-1)
     fifth = blocks[..., None, 16:48] >> np.arange(8, dtype=np.uint8)[:, None] & 1
     low = _flat(_nibbles(blocks[..., 48:].reshape(*blocks.shape[:-1], 4, 32)), 2)
-    codes = (low | _flat(fifth, 2) << 4).astype(np.int8)
-    return Parts(codes, _half(blocks, 0) * scale.astype(np.float32), _half(blocks, 2) * offset.astype(np.float32))
+    return Parts((low | _flat(fifth, 2) << 4).astype(np.int8), *_sixes(blocks))
+
+
+def q4_k(blocks: np.ndarray) -> Parts:
+    """Parts of blocks of Q4_K.
+
+    The bytes are d, binary16 dmin, 12 bytes S and 128 of nibbles, all as in Q5_K, which has a fifth bit besides. A
+    value is (d scale) code - (dmin offset), the product exact and the difference rounded once.
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 144], of 256 values each.
+    """
+    nibbles = _flat(_nibbles(blocks[..., 16:].reshape(*blocks.shape[:-1], 4, 32)), 2)
+    return Parts(nibbles.astype(np.int8), *_sixes(blocks))
+
+
+def q6_k(blocks: np.ndarray) -> Parts:
+    """Parts of blocks of Q6_K, the only one here whose d comes last.
+
+    The bytes are 128 of nibbles, 64 of two bits, 16 signed scales, one for 16 values, and d. A value is (d scale) (six
+    bits - 32), which is exact.
+
+    Each half of a block, of 128 values, has 64 bytes of nibbles, with values 0..63 in the low ones, and 32 bytes of
+    pairs of bits: value v has pair v / 32 of byte v % 32.
+
+    Parameters
+    ----------
+    blocks
+        uint8 [..., 210], of 256 values each.
+    """
+    lead = blocks.shape[:-1]
+    low = _flat(_nibbles(blocks[..., :128].reshape(*lead, 2, 64)), 2)
+    pairs = blocks[..., 128:192].reshape(*lead, 2, 1, 32) >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3
+    codes = (low | _flat(pairs, 3) << 4).astype(np.int8) - np.int8(32)
+    levels = np.ascontiguousarray(blocks[..., 192:208]).view(np.int8).astype(np.float32)
+    return Parts(codes, _half(blocks, 208) * levels)
 
 
 def with_parity(sevens: np.ndarray) -> np.ndarray:
@@ -224,6 +284,20 @@ def with_parity(sevens: np.ndarray) -> np.ndarray:
         Of the shape of `sevens`.
     """
     return np.asarray(sevens | (np.bitwise_count(sevens) & 1) << 7, np.uint8)
+
+
+def _sixes(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """float32 [..., 8] twice: scales and offsets of blocks of Q4_K and Q5_K."""
+    S = blocks[..., 4:16].astype(np.uint32)
+    first, second, third = S[..., :4], S[..., 4:8], S[..., 8:]
+    scale = np.concatenate([first & 63, third & 15 | first >> 6 << 4], axis=-1)
+    offset = np.concatenate([second & 63, third >> 4 | second >> 6 << 4], axis=-1)
+    return _half(blocks, 0) * scale.astype(np.float32), _half(blocks, 2) * offset.astype(np.float32)
+
+
+def _fives(octets: np.ndarray) -> np.ndarray:
+    """int8 [..., 32]: the five bits of each value of Q5_0 and Q5_1, from the u32 of fifth bits on."""
+    return (_nibbles(octets[..., 4:]) | _fields(octets[..., :4], 1).astype(np.uint8) << 4).astype(np.int8)
 
 
 def _half(blocks: np.ndarray, at: int) -> np.ndarray:

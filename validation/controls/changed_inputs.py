@@ -10,22 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from strata.executors.base import Executor, Kernel, StrataError
+from strata.kernels.embedding import Embedded
 from strata.kernels.kv_pack import Packed
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.selection import Result
 from validation.controls import between, stub_packing
 from validation.controls.experts import said
+from validation.controls.linear import judged as judged_products
+from validation.controls.positions import embedded, turning
+from validation.controls.positions import judged as judged_positions
 from validation.controls.router import combining, judged, routing
 from validation.controls.selection import chosen
 from validation.controls.selection import judged as judged_selection
 from validation.core.control import Control
 from validation.core.findings import Findings
 from validation.core.memo import Memo
+from validation.core.outcome import Outcome as Product
 from validation.core.settings import Settings
 from validation.core.stub_executor import BLOCK, ENTRY, StubBuffer, StubCard, StubExecutor
 from validation.operations.attention import stub_kernels
@@ -44,6 +49,8 @@ from validation.operations.gated.inputs import Inputs as Elements
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.operation import judged as judged_packing
 from validation.operations.kv_pack.packing import Packing
+from validation.operations.linear.inputs import Inputs as Rowed
+from validation.operations.linear.stub_kernels import multiplier
 from validation.run import runner
 
 LANES = StubExecutor()
@@ -248,6 +255,37 @@ def _choose(operation: str, path: Path, meddler: Meddler) -> Findings:
     return chosen(select, "topk_digits")
 
 
+def _linear(operation: str, path: Path, meddler: Meddler) -> Findings:
+    plain = multiplier()
+
+    def run(executor: Executor, path: Path, inputs: Rowed) -> Product:
+        meddler.before(executor, inputs.x)
+        made = plain.run(executor, path, inputs)
+        meddler.after(executor, inputs.x)
+        return made
+
+    return judged_products(replace(plain, run=run), "linear_bell", path=path.name)
+
+
+def _turn(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = turning()
+    own.turn = _meddled(own.turn, meddler)
+    return judged_positions(own, "rope_decades")
+
+
+def _embed(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = embedded()
+    plain = own.embed
+
+    def embed(executor: Executor, form: str, matrix: np.ndarray, *rest: Any) -> Embedded:
+        return cast(
+            Embedded, _meddled(lambda on, given, *more: plain(on, form, given, *more), meddler)(executor, matrix, *rest)
+        )
+
+    own.embed = embed
+    return judged_positions(own, "embedding_bell")
+
+
 #: Of each operation a path, what runs its case, the input that is changed, and the check that refuses a fault which
 #: leaves no trace in its inputs.
 OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], str, str]] = {
@@ -262,10 +300,15 @@ OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], st
     "block_select": ("block_select/fp32/simt", _select, "q", "scores"),
     "block_select_warp": ("block_select_warp/fp32/simt", _select, "q", "scores"),
     "block_topk": ("block_topk/fp32/simt", _choose, "scores", "bits"),
+    "linear_dp4a": ("linear_dp4a/q4_0/simt", _linear, "x", "bits"),
+    "linear": ("linear/q4_0/sm80", _linear, "x", "bits"),
+    "linear_f16": ("linear_f16/f16/simt", _linear, "x", "bits"),
     "rms_norm": ("rms_norm/residual/simt", _norm, "x", "bits"),
     "gated": ("gated/gelu_tanh/simt", _elements, "gate", "bits"),
     "softcap": ("softcap/fp32/simt", _elements, "x", "bits"),
     "residual": ("residual/fp32/simt", _elements, "a", "bits"),
+    "rope": ("rope/fp32/simt", _turn, "x", "bits"),
+    "embedding": ("embedding/q5_1/simt", _embed, "blocks", "bits"),
 }
 
 

@@ -29,13 +29,24 @@ from validation.operations.block_select.case import SelectCase
 from validation.operations.block_select.inputs import build as build_selection
 from validation.operations.combine import bound as combine_bounds
 from validation.operations.combine.inputs import sums
+from validation.operations.embedding import bound as embedding_bounds
+from validation.operations.embedding import inputs as embedding_inputs
+from validation.operations.embedding import reference as embedding_reference
+from validation.operations.embedding.case import EmbeddingCase
 from validation.operations.experts import bound as expert_bounds
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.gated import bound as element_bounds
 from validation.operations.kv_pack import bound as pack_bounds
 from validation.operations.kv_pack.case import Case
+from validation.operations.linear import bound as linear_bounds
+from validation.operations.linear import reference as linear_reference
+from validation.operations.linear.case import LinearCase
+from validation.operations.linear.inputs import build as build_products
 from validation.operations.rms_norm import bound as norm_bounds
+from validation.operations.rope import bound as rope_bounds
+from validation.operations.rope import inputs as rope_inputs
+from validation.operations.rope.case import RopeCase
 from validation.operations.router import bound as router_bounds
 from validation.operations.router import reference as router_reference
 from validation.operations.router.inputs import logits
@@ -187,6 +198,18 @@ def _expert(axis: int) -> str:
     return _raised(bounds[0], bounds[1], np.s_[:, 1:], np.s_[:, :1])
 
 
+def _linear(mode: str, axis: int) -> str:
+    """Of products: another row, or another output's weights, are larger."""
+    data = build_products(LinearCase("linear_decades", 5, 4, 6, 256), mode)
+    w, x = linear_reference.exact(mode, data.matrix), data.x.copy()
+    other = linear_reference.Exact(w.values.copy(), w.mass.copy())
+    for one in (x,) if axis == 0 else other:
+        one[0] *= _LARGER
+    bounds = [linear_bounds.limits(mode, *one).bound for one in ((w, data.x), (other, x))]
+    kept, raised = (np.s_[1:,], np.s_[:1,]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :1])
+    return _raised(bounds[0], bounds[1], kept, raised)
+
+
 def _selection(path: Path, axis: int) -> str:
     """Of scores: another query's heads, or another block's key, are larger."""
     data = build_selection(SelectCase("select_bell", 5, 21, 3))
@@ -195,6 +218,28 @@ def _selection(path: Path, axis: int) -> str:
     bounds = [selection_bounds.limits(path, *one, _RULE).both for one in ((data.q, data.keys), (q, keys))]
     kept, raised = (np.s_[1:,], np.s_[:1,]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :1])
     return _raised(bounds[0], bounds[1], kept, raised)
+
+
+def _rope(axis: int) -> str:
+    """Another row, another head, or another pair of dims is larger."""
+    data = rope_inputs.build(RopeCase("rope_decades", 5, 3, 2, 16, 9))
+    at, half = data.positions, data.x.shape[2] // 2
+    x = data.x.copy()
+    pair: Any = (np.s_[:1,], np.s_[:, :1], np.s_[..., ::half])[axis]
+    kept: Any = (np.s_[1:,], np.s_[:, 1:], np.s_[..., np.arange(2 * half) % half > 0])[axis]
+    x[pair] *= _LARGER
+    bounds = [rope_bounds.turned(one, data.cos[at], data.sin[at], True) for one in (data.x, x)]
+    return _raised(bounds[0], bounds[1], kept, pair)
+
+
+def _embedding() -> str:
+    """Another value is larger."""
+    data = embedding_inputs.build(EmbeddingCase("embedding_bell", 5, 3, 64, 9), "q5_1")
+    exact = embedding_reference.embed(data.mode, data.matrix[data.ids], float(data.factor))
+    other = exact.copy()
+    other[..., :1] *= float(_LARGER)
+    bounds = [embedding_bounds.embedded(one, True) for one in (exact, other)]
+    return _raised(bounds[0], bounds[1], np.s_[..., 1:], np.s_[..., :1])
 
 
 def local() -> Iterator[Control]:
@@ -225,8 +270,16 @@ def local() -> Iterator[Control]:
             for name in ("gelu_tanh", "swiglu", "softcap", "residual")
             for axis, what in enumerate(("rows", "columns"))
         ),
+        ("rope: other rows", partial(_rope, 0)),
+        ("rope: other heads", partial(_rope, 1)),
+        ("rope: other dims", partial(_rope, 2)),
+        ("embedding: other values", _embedding),
         ("experts: other tokens", partial(_expert, 0)),
         ("experts: other rows of weights", partial(_expert, 1)),
+        ("linear: other rows", partial(_linear, "q4_k", 0)),
+        ("linear: other outputs", partial(_linear, "q4_k", 1)),
+        ("linear of FP16: other rows", partial(_linear, "f16", 0)),
+        ("linear of FP16: other outputs", partial(_linear, "f16", 1)),
     )
     for what, alone in others:
         yield Control(f"bound/{what}", alone, LOCAL)
