@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.executors.base import StrataError
+from strata.executors.base import Buffer, StrataError, Witness
 from strata.executors.lanes import LanesExecutor
 from strata.kernels import gated, pointwise, residual, softcap
 from strata.kernels.paths import PATHS
@@ -49,13 +50,14 @@ def test_an_element_has_its_bits_wherever_it_stands(checked: LanesExecutor, name
 
 def test_both_operands_may_be_one_buffer_and_the_output_too(checked: LanesExecutor) -> None:
     x = np.arange(-9, 10, dtype=np.float32)
-    for launch, due in (
+    rows: tuple[tuple[Callable[[Buffer], Witness], np.ndarray], ...] = (
         (lambda one: residual.launch(checked, one, one, one, x.size), x + x),
         (
             lambda one: gated.launch(checked, "gelu_tanh", one, one, one, x.size),
             ELEMENTS["gated"].bits("gelu_tanh", Inputs({"gate": x, "up": x}, 1.0)),
         ),
-    ):
+    )
+    for launch, due in rows:
         buffer = checked.array(x, "x", written=True)
         launch(buffer)
         assert np.array_equal(buffer.host().view(np.uint32), due.view(np.uint32))
