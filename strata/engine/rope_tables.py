@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import mpmath
@@ -166,8 +167,9 @@ def _powers(start: tuple[int, int], step: tuple[int, int], count: int) -> Iterat
         x, y = (x * a - y * b) >> FRACTION, (x * b + y * a) >> FRACTION
 
 
+@cache
 def _context(bits: int) -> Any:
-    """mpmath of so many bits, apart from the one that a caller may have set."""
+    """mpmath of so many bits, apart from the one that a caller may have set. To make one takes milliseconds."""
     context = mpmath.MPContext()
     context.prec = bits
     return context
@@ -192,7 +194,7 @@ def _nearest(context: Any, value: Any) -> np.float32:
 
 
 def _checked(base: float, half: int, positions: range | int) -> range:
-    if isinstance(base, bool) or not isinstance(base, float | int | np.floating) or not 1 <= base <= _MOST_BASE:
+    if isinstance(base, bool) or not isinstance(base, float | int | np.floating) or not 1 <= float(base) <= _MOST_BASE:
         raise StrataError(f"a base of {base!r}, expected 1 to 2^128")
     if isinstance(half, bool) or not isinstance(half, int | np.integer) or half < 1:
         raise StrataError(f"{half!r} pairs of a head, expected a whole number from 1 on")
