@@ -161,6 +161,8 @@ def test_mpmath_s_own_precision_is_left_alone() -> None:
         (lambda: tables(float("nan"), 4, 3), "a base of nan, expected 1 to 2"),
         (lambda: tables(-3.0, 4, 3), "a base of -3.0, expected"),
         (lambda: tables(2.0**129, 4, 3), "expected 1 to 2"),
+        (lambda: tables(10**400, 4, 3), "expected 1 to 2"),
+        (lambda: tables(True, 4, 3), "a base of True, expected 1 to 2"),
         (lambda: tables(10.0, 0, 3), "0 pairs of a head, expected a whole number from 1 on"),
         (lambda: tables(10.0, 2.5, 3), "2.5 pairs of a head"),  # type: ignore[arg-type]
         (lambda: tables(10.0, 4, -1), "-1 positions, expected a range or a whole number from 0 on"),

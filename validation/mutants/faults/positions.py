@@ -184,8 +184,8 @@ _TABLES = (
     ),
     _tables(
         "any-base",
-        "or not 1 <= base <= _MOST_BASE",
-        "or not base <= _MOST_BASE",
+        "if not known or not 1 <= (float(base) if isinstance(base, np.floating) else base) <= _MOST_BASE:",
+        "if not known or not (float(base) if isinstance(base, np.floating) else base) <= _MOST_BASE:",
         "A base of zero or below is not refused.",
     ),
 )
