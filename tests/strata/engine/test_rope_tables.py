@@ -81,6 +81,16 @@ def test_the_smallest_sines_are_the_nearest_subnormals() -> None:
     assert_nearest(tiny, truth(2.0**140, 64, 3, 63, True))
 
 
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 1000, (1 << 22) - 1])
+def test_subnormals_are_rounded_once(k: int) -> None:
+    """Just above the middle of two: a rounding to 24 bits before would take it for the middle, and then for the even."""
+    context = rope_tables._context(200)
+    middle = context.mpf(2 * k + 1)
+    for by, due in ((1, k + 1), (-1, k)):
+        value = context.ldexp(middle + by * context.ldexp(1, -40), -150)
+        assert rope_tables._nearest(context, value) == np.float32(np.ldexp(float(due), -149))
+
+
 def test_position_0_is_exact() -> None:
     made = tables(10000.0, 8, 1)
     assert made.cos.tobytes() == np.ones((1, 8), np.float32).tobytes()

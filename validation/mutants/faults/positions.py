@@ -192,11 +192,10 @@ _TABLES = (
 
 _EMBEDDING = (
     _embed(
-        "factor-before-codes",
+        "values-in-half",
         "v[i] = __fmul_rn(scale[i * Blocks<WEIGHTS>::scales / kGroup], __int2float_rn(code));",
-        "v[i] = __fmul_rn(__fmul_rn(__fmul_rn(scale[i * Blocks<WEIGHTS>::scales / kGroup], factor), __int2float_rn(code)), "
-        "__fdiv_rn(1.0f, factor));",
-        "A scale is multiplied with the factor before its codes.",
+        "v[i] = half_value(half_bits(__fmul_rn(scale[i * Blocks<WEIGHTS>::scales / kGroup], __int2float_rn(code))));",
+        "Values are rounded to FP16 before they are multiplied with the factor.",
         "q8_0",
         "embedding_bell",
     ),
