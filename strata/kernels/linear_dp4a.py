@@ -23,8 +23,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strata.executors.base import POISON_OUTPUT, POISON_WORKSPACE, Buffer, Executor, Kernel, StrataError, Witness
+from strata.executors.base import (
+    POISON_OUTPUT,
+    POISON_WORKSPACE,
+    Argument,
+    Buffer,
+    Executor,
+    Kernel,
+    StrataError,
+    Witness,
+)
 from strata.formats import device_table
+from strata.formats.codebooks import GRIDS
 from strata.kernels import linear_quantise
 from strata.kernels.counts import check_counted, counted
 from strata.kernels.descriptor import Descriptor
@@ -90,25 +100,25 @@ def shape_for(rows: int) -> Shape:
     return FEW if rows <= FEW.rows else MANY
 
 
-def kernel(form: str, rows: int) -> Kernel:
-    """The product with weights of a format.
+def kernel(path: Path, rows: int) -> Kernel:
+    """The product of a launch.
 
     Parameters
     ----------
-    form
-        One of `LINEAR_FORMATS`.
+    path
+        A path of this operation.
     rows
         Rows of activations of the launch.
 
     Raises
     ------
     StrataError
-        For another format.
+        For a format that products do not take.
     """
     shape = shape_for(rows)
     defines = (
         ("TIER", 75),
-        ("WEIGHTS", linear_format(form).ggml_type),
+        ("WEIGHTS", linear_format(path.mode).ggml_type),
         ("OUTPUTS", OUTPUTS),
         ("MANY_THREADS", MANY.threads),
         ("MANY_ROWS", MANY.rows),
@@ -117,13 +127,13 @@ def kernel(form: str, rows: int) -> Kernel:
         ("FEW_ROWS", FEW.rows),
         ("FEW_GROUPS", FEW.groups),
     )
-    size = device_table(form).nbytes + (OUTPUTS + 1) * shape.groups * shape.rows * 4
+    size = device_table(path.mode).nbytes + (OUTPUTS + 1) * shape.groups * shape.rows * 4
     return Kernel("linear_dp4a", shape.entry, shape.threads, size, defines)
 
 
 def kernels(path: Path) -> list[Kernel]:
     """What a run of the path launches: many rows and few, and what makes their codes."""
-    return [linear_quantise.kernel(), kernel(path.mode, MANY.rows), kernel(path.mode, FEW.rows)]
+    return [linear_quantise.kernel(), kernel(path, MANY.rows), kernel(path, FEW.rows)]
 
 
 def launch(
@@ -155,10 +165,13 @@ def launch(
     """
     check_path(path, weights)
     grid = (-(-weights.outputs // OUTPUTS), -(-rows // shape_for(rows).rows), 1)
+    return executor.launch(kernel(path, rows), grid, arguments(weights, units, out, rows, first))
+
+
+def arguments(weights: Weights, units: Buffer, out: Buffer, rows: int, first: int) -> list[Argument]:
+    """What a product takes, in the order of its parameters."""
     sizes = (weights.outputs, weights.width, weights.row_bytes, rows, first)
-    return executor.launch(
-        kernel(weights.format, rows), grid, (weights.blocks, weights.table, units, out, *map(np.int32, sizes))
-    )
+    return [weights.blocks, weights.table, units, out, *map(np.int32, sizes)]
 
 
 def check_path(path: Path, weights: Weights) -> None:
@@ -209,6 +222,11 @@ def multiplied(executor: Executor, path: Path, blocks: np.ndarray, x: np.ndarray
     return Multiplied(out.host(), units.host(), counted(lost)[0], witnesses, intact)
 
 
+def codebooks(mode: str) -> tuple[str, ...]:
+    """Formats of a mode whose codebooks the host uploads."""
+    return (mode,) if mode in GRIDS else ()
+
+
 DESCRIPTOR = Descriptor(
     name="linear_dp4a",
     takes="linear",
@@ -217,5 +235,5 @@ DESCRIPTOR = Descriptor(
     kernels=kernels,
     limits=lambda path, entry, arch: without_matrix(),
     lowest=61,
-    codebooks=lambda mode: (mode,) if device_table(mode).size else (),
+    codebooks=codebooks,
 )

@@ -28,6 +28,10 @@ ROWS = {
     "block_select_warp": (("fp32",), {"simt": 60}),
     "block_select": (("fp32",), {"simt": 60, "sm75": 75, "sm80": 80}),
     "block_topk": (("fp32",), {"simt": 60}),
+    "rms_norm": (("plain", "residual"), {"simt": 60}),
+    "gated": (("gelu_tanh", "swiglu"), {"simt": 60}),
+    "softcap": (("fp32",), {"simt": 60}),
+    "residual": (("fp32",), {"simt": 60}),
 }
 
 
