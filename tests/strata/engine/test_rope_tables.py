@@ -83,7 +83,7 @@ def test_the_smallest_sines_are_the_nearest_subnormals() -> None:
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 1000, (1 << 22) - 1])
 def test_subnormals_are_rounded_once(k: int) -> None:
-    """Just above the middle of two: a rounding to 24 bits before would take it for the middle, and then for the even."""
+    """Beside the middle of two: a rounding to 24 bits before would take it for the middle, and then for the even."""
     context = rope_tables._context(200)
     middle = context.mpf(2 * k + 1)
     for by, due in ((1, k + 1), (-1, k)):
