@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -182,7 +182,9 @@ def run(chosen: argparse.Namespace) -> int:
         tokens = tokens_of(tokenizer, text, context)
         if not options.context:
             context = min(context, len(tokens) + most)
-        with opened(file, replace(options, context=context)) as engine:
+        with ExitStack() as held:
+            with telling(sys.stderr, "opening: kernels that are not in the cache are compiled", ""):
+                engine = held.enter_context(opened(file, replace(options, context=context)))
             request = Request(tokens, most, sampling, context, options.chunk, dump)
             line = _Line(sys.stdout)
             with line:

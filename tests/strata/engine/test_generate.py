@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -281,6 +282,34 @@ def test_logits_that_are_no_numbers_end_it(run: Run, capsys: pytest.CaptureFixtu
     assert "a logit of 286 is not a number" in one_line(capsys)
 
 
+class Closed(io.StringIO):
+    """An output whose writes fail."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def write(self, text: str) -> int:
+        raise OSError(self.number, os.strerror(self.number))
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [
+        (errno.ENOSPC, 2, "error: standard output cannot be written: No space left on device\n"),
+        (errno.EPIPE, 141, ""),
+    ],
+)
+def test_output_that_cannot_be_written_ends_it(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: Any, number: int, status: int, said: str
+) -> None:
+    model = Scripted(ids("t") * 9)
+    monkeypatch.setattr("sys.stdout", Closed(number))
+    assert run(model=model) == status
+    assert capsys.readouterr().err == said
+    assert not model.decoded
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -356,6 +385,3 @@ def test_a_file_that_is_no_model(run: Run, capsys: pytest.CaptureFixture[str], t
     tiny_gemma.write(tmp_path / "other.gguf", keys={"tokenizer.ggml.model": "gpt2"})
     assert run(file=tmp_path / "other.gguf") == 2
     assert "tokenizer.ggml.model is 'gpt2'" in one_line(capsys)
-    os.mkfifo(tmp_path / "pipe")
-    assert run(file=tmp_path / "pipe") == 2
-    assert "no plain file" in one_line(capsys)
