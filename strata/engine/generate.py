@@ -8,6 +8,7 @@ one line why: what is printed by then stays.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 import time
@@ -276,11 +277,11 @@ def prompt(name: str, stdin: Any = None) -> str:
 
 def tokens_of(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
     """The tokens of a prompt. Raises StrataError when there are more than a context holds, and reads no further."""
-    tokens: list[int] = []
-    for token in tokenizer.encode(text):
-        if len(tokens) == context:
-            raise StrataError(f"the prompt has more than {context} tokens; expected at most {context}, the context")
-        tokens.append(token)
+    # A text that would take minutes to cut is too long by its characters alone.
+    cut = tokenizer.encode(text) if len(text) <= context * tokenizer.longest else itertools.repeat(0)
+    tokens = list(itertools.islice(cut, context + 1))
+    if len(tokens) > context:
+        raise StrataError(f"the prompt has more than {context} tokens; expected at most {context}, the context")
     return tokens
 
 

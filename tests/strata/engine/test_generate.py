@@ -17,7 +17,7 @@ from strata import cli
 from strata.engine import generate
 from strata.engine.generate import Options
 from strata.engine.gguf_file import GgufFile
-from strata.engine.tokenizer import SPACE
+from strata.engine.tokenizer import SPACE, Tokenizer
 from strata.executors.base import StrataError
 from tests.strata.engine import tiny_gemma
 from tests.strata.engine.tiny_gemma import EOS, PIECES
@@ -359,6 +359,10 @@ def test_a_prompt_of_any_length_is_read_no_further_than_needed(
 ) -> None:
     assert run(prompt=b"t" * 512) == 2
     assert "the prompt has more than 512 tokens; expected at most 512, the context" in one_line(capsys)
+    with monkeypatch.context() as patched:
+        patched.setattr(Tokenizer, "encode", lambda *_: pytest.fail("a text beyond every context was cut"))
+        assert run(prompt=b"t" * (512 * len("<start_of_turn>") + 1)) == 2
+    assert "the prompt has more than 512 tokens" in one_line(capsys)
     monkeypatch.setattr(generate, "MOST_PROMPT_BYTES", 100)
     assert run(prompt=b"t" * 101) == 2
     assert "prompt has more than 100 bytes" in one_line(capsys)
