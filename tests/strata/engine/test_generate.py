@@ -333,7 +333,6 @@ def test_output_that_cannot_be_written_ends_it(
         (("--capability", "8"), "--capability '8': expected major.minor"),
         (("--executor", "cuda", "--capability", "8.0"), "--capability 8.0: expected none with --executor cuda"),
         (("--context", "1"), "the prompt has more than 1 tokens; expected at most 1, the context"),
-        (("--prompt-file", ""), "--prompt-file '': expected the name of a file"),
         (("--prompt-file", "/"), "--prompt-file /: Is a directory; expected a prompt"),
         (("--prompt-file", "/no\x1b"), r"--prompt-file /no\u001b: No such file or directory; expected a prompt"),
     ],
@@ -352,6 +351,13 @@ def test_what_is_out_of_range(
 def test_a_prompt_that_is_no_text(run: Run, capsys: pytest.CaptureFixture[str], prompt: bytes, why: str) -> None:
     assert run(prompt=prompt) == 2
     assert why in one_line(capsys)
+
+
+def test_a_name_that_is_none(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("--prompt-file", "")
+    assert ended.value.code == 2
+    assert "argument --prompt-file: '': expected the name of a file" in capsys.readouterr().err
 
 
 def test_a_prompt_of_any_length_is_read_no_further_than_needed(
