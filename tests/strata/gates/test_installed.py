@@ -60,33 +60,40 @@ def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: 
     experts = older | {"expert_fused"}
     around = {"router", "combine"}
     selecting = {"block_select", "block_select_warp", "block_topk"}
+    blocks = {"linear", "linear_dp4a"}
     assert operations == {
         **{f"{operation}.cu": {operation} for operation in cells | experts | around},
         "block_decode.cu": set(),  # belongs to no path
-        **{f"{operation}.cu": {operation} for operation in selecting},
+        **{f"{operation}.cu": {operation} for operation in selecting | blocks},
         "block_topk.cu": {"block_select", "block_topk"},
         "block_split.cu": {"block_select"},
         "compare_bytes.cu": set(),  # nor does this
         "expert_prepare.cu": {"expert_fused"},
-        "include/activation.cuh": {"expert_fused"},
+        "linear_quantise.cu": blocks,
+        "include/linear_dots.cuh": {"linear_dp4a"},
+        "include/linear_formats.cuh": blocks,
+        "include/linear_tile.cuh": {"linear"},
+        "include/linear_units.cuh": blocks,
+        "linear_f16.cu": {"linear_f16"},
+        "include/activation.cuh": {"expert_fused"} | blocks,
         "include/block_score.cuh": selecting,
         "include/shared_count.cuh": {"block_select", "block_topk"},
         "include/split_row.cuh": {"block_select"},
         "include/store_pair.cuh": {"block_select"},
         "include/exp2.cuh": attention | experts | around,
-        "include/expert_formats.cuh": experts,
+        "include/expert_formats.cuh": experts | blocks,
         **{
             f"include/expert_{part}.cuh": {"expert_fused"} for part in ("copies", "finish", "fragments", "sums", "tile")
         },
-        "include/group_product.cuh": {"expert_mmq"},
-        "include/int8.cuh": experts,
+        "include/group_product.cuh": {"expert_mmq", "linear"},
+        "include/int8.cuh": experts | blocks,
         "include/kv_format.cuh": cells,
         "include/older_experts.cuh": older,
-        "include/ptx.cuh": cells | experts | {"block_select"},
-        "include/quotient.cuh": experts,
+        "include/ptx.cuh": cells | experts | {"block_select", "linear_f16"} | blocks,
+        "include/quotient.cuh": experts | blocks,
         "include/swiglu.cuh": experts,
-        "include/vocabulary.cuh": cells | experts | around | selecting,
-        "include/weight_tile.cuh": {"expert_mmq"},
+        "include/vocabulary.cuh": cells | experts | around | selecting | blocks | {"linear_f16"},
+        "include/weight_tile.cuh": {"expert_mmq", "linear"},
     }
 
 
