@@ -8,6 +8,7 @@ from pathlib import Path as FilePath
 import pytest
 
 from strata.executors.base import KERNELS, StrataError
+from strata.kernels.embedding import FORMATS as EMBEDDED
 from strata.kernels.experts import DOWN, EXPERT_MODES, GATE_UP
 from strata.kernels.paths import PATHS, select, table
 from strata.kernels.pool import MODES
@@ -32,6 +33,9 @@ ROWS = {
     "gated": (("gelu_tanh", "swiglu"), {"simt": 60}),
     "softcap": (("fp32",), {"simt": 60}),
     "residual": (("fp32",), {"simt": 60}),
+    "embedding": (EMBEDDED, {"simt": 60}),
+    "rope": (("fp32",), {"simt": 60}),
+    "visible_cells": (("causal",), {"simt": 60}),
 }
 
 
