@@ -25,6 +25,7 @@ from strata.terminal import Terminal
 from validation.check import command as check_command
 from validation.controls import floor_command, self_test
 from validation.core.settings import PREDICT
+from validation.engine_laws import command as engine_laws
 from validation.fuzz import command as fuzz
 from validation.ledger import command as ledger_command
 from validation.memory import command as memory_command
@@ -56,6 +57,7 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "ledger": (ledger_command, "how much of their bounds the kernels use"),
     "floor": (floor_command, "what plans, controls and the ledger must have"),
     "verify": (verify_command, "check a record without a card"),
+    "engine-laws": (engine_laws, "bits of a model do not depend on how the work was cut"),
     "rates": (rates, "tokens a second of the engine, switches off and on in turn"),
     "report": (report_command, "write a page about runs and records"),
     "memory": (memory_command, "elastic memory: failing driver calls, traces, byte ledgers, a run on a card"),

@@ -109,10 +109,6 @@ class Machine(RuleBasedStateMachine):
         assert all(entry.key[0] in numbers for entry in entries)
 
 
-TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
-
-
 def grown(pages: Pages, tokens: list[int]) -> tuple[PageTable, int]:
     """A new table of some tokens, and how many of them it shares."""
     table = PageTable()
@@ -204,3 +200,8 @@ def test_a_table_is_not_committed_beyond_its_pages_nor_cut_beyond_its_tokens() -
         pages.cut(table, 4)
     with pytest.raises(StrataError, match="within a page that is shared"):
         pages.cut(table, 1)
+
+
+#: Last, for what it finds takes long to be made small.
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
