@@ -21,12 +21,12 @@ from strata.command import command
 from strata.executors import NAMES as EXECUTORS
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
+from strata.terminal import Terminal
 from validation.check import command as check_command
 from validation.controls import floor_command, self_test
 from validation.core.settings import PREDICT
 from validation.engine_laws import command as engine_laws
 from validation.fuzz import command as fuzz
-from validation.host.terminal import Terminal
 from validation.ledger import command as ledger_command
 from validation.memory import command as memory_command
 from validation.numerics.tensorcore_rules import DEFAULT_RULE

@@ -25,10 +25,10 @@ from strata.kernels.required import Required
 THREADS = 256
 #: Outputs of a tile, and values of K of a step.
 ROWS, STEP = 128, 256
-#: Columns of a tile, widest first, and how many of formats for whose values the registers would not last for more:
-#: their offsets are held besides, or many words of a group.
+#: Columns of a tile, widest first, and how many of formats for which registers do not last for more: they have offsets,
+#: two scales or many words of a group.
 COLUMNS = (128, 96, 64)
-NARROW, NARROW_COLUMNS = ("q5_1", "q4_k", "q5_k", "q6_k"), 96
+NARROW, NARROW_COLUMNS = ("q5_1", "q4_k", "q5_k", "q6_k", "iq2_xs", "iq2_s", "iq3_s"), 96
 #: Bytes of a column's unit in shared memory, and those that sums of codes take besides.
 COLUMN_BYTES, SUMS_BYTES = 144, 32
 #: Units of a column in shared memory at once, and blocks that the registers of one multiprocessor must hold together.

@@ -59,9 +59,10 @@ def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: 
     older = {"expert_mmq", "expert_decode"}
     experts = older | {"expert_fused"}
     around = {"router", "combine"}
+    between = {"rms_norm", "gated", "softcap", "residual"}
     selecting = {"block_select", "block_select_warp", "block_topk"}
     assert operations == {
-        **{f"{operation}.cu": {operation} for operation in cells | experts | around},
+        **{f"{operation}.cu": {operation} for operation in cells | experts | around | between},
         "block_decode.cu": set(),  # belongs to no path
         **{f"{operation}.cu": {operation} for operation in selecting},
         "block_topk.cu": {"block_select", "block_topk"},
@@ -73,7 +74,7 @@ def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: 
         "include/shared_count.cuh": {"block_select", "block_topk"},
         "include/split_row.cuh": {"block_select"},
         "include/store_pair.cuh": {"block_select"},
-        "include/exp2.cuh": attention | experts | around,
+        "include/exp2.cuh": attention | experts | around | {"gated", "softcap"},
         "include/expert_formats.cuh": experts,
         **{
             f"include/expert_{part}.cuh": {"expert_fused"} for part in ("copies", "finish", "fragments", "sums", "tile")
@@ -83,9 +84,9 @@ def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: 
         "include/kv_format.cuh": cells,
         "include/older_experts.cuh": older,
         "include/ptx.cuh": cells | experts | {"block_select"},
-        "include/quotient.cuh": experts,
-        "include/swiglu.cuh": experts,
-        "include/vocabulary.cuh": cells | experts | around | selecting,
+        "include/quotient.cuh": experts | {"gated"},
+        "include/swiglu.cuh": experts | {"gated"},
+        "include/vocabulary.cuh": cells | experts | around | selecting | between,
         "include/weight_tile.cuh": {"expert_mmq"},
     }
 

@@ -92,9 +92,9 @@ def positions(case: RopeCase, stream: Stream) -> np.ndarray:
         return np.full(case.rows, last)
     edges = [0, last, *(at + by for at in (1 << np.arange(1, 21)).tolist()[::-1] for by in (-1, 0)), 1]
     kept = [at for at in dict.fromkeys(edges) if at <= last]
-    anything = stream.child("any").below(case.context, case.rows)
-    edge = np.array(kept)[np.arange(case.rows) % len(kept)]
-    found = np.where(np.arange(case.rows) % 3 < 2, edge, anything)
+    anything, turn = stream.child("any").below(case.context, case.rows), np.arange(case.rows)
+    edge = np.array(kept)[(turn - turn // 3) % len(kept)]  # two of three rows have the next one
+    found = np.where(turn % 3 < 2, edge, anything)
     return np.asarray(found[stream.child("order").permutation(case.rows)])
 
 
