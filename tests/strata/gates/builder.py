@@ -19,8 +19,8 @@ from strata.kernels import registry
 from strata.kernels.paths import PATHS
 from validation.operations.block_select import plan as select_plan
 from validation.operations.experts import required
-from validation.operations.linear import plan as linear_plan
 from validation.operations.kv_pack.case import Case
+from validation.operations.linear import plan as linear_plan
 from validation.record.canonical import encode, name_of
 
 DIGEST = "0" * 64
