@@ -18,11 +18,14 @@ MODES = ("q4_0", "q6_k", "q5_1", "q4_k", "iq2_s", "f16")
 
 
 def drawn(seed: int, mode: str, kind: str, exponent: int, rows: int = 2, outputs: int = 2) -> tuple[np.ndarray, ...]:
-    """A matrix of a recipe's kind, and rows float32 of about 2**exponent."""
+    """A matrix of a recipe's kind, and rows float32 of about 2**exponent. The last is nowhere negative, so that
+    its codes have large sums."""
     stream, width = Stream.of(seed, mode, kind), 64 if mode in ("q4_0", "q5_1") else 132 if mode == HALVES else 256
     matrix = blocks.matrix(stream.child("matrix"), kind, mode, outputs, width)
-    size = exponent + stream.child("size").below(9, (rows, width)) - 4
-    return matrix, np.ldexp(stream.child("x").normals((rows, width)).astype(np.float64), size).astype(np.float32)
+    size = exponent + stream.child("size").below(3, (rows, width)) - 1
+    x = np.ldexp(stream.child("x").normals((rows, width)).astype(np.float64), size).astype(np.float32)
+    x[-1] = np.abs(x[-1])
+    return matrix, x
 
 
 def weights(mode: str, matrix: np.ndarray) -> list[list[Fraction]]:
@@ -54,6 +57,11 @@ def one(value: Fraction) -> Fraction:
     return Fraction(float(rounded(value)))
 
 
+def dot(a: list[int], b: list[int]) -> int:
+    """The sum of products of codes."""
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
 def codes_of(x: np.ndarray) -> tuple[list[int], Fraction]:
     """Codes and scale of a group of 32 finite values, float32."""
     values = [Fraction(float(value)) for value in x]
@@ -76,10 +84,7 @@ def rounded_product(mode: str, matrix: np.ndarray, output: int, x: np.ndarray) -
         c, d = codes_of(x[GROUP * group : GROUP * (group + 1)])
         q = codes[GROUP * group : GROUP * (group + 1)]
         width = GROUP // each
-        dots = [
-            sum(a * b for a, b in zip(q[at : at + width], c[at : at + width], strict=True))
-            for at in range(0, 32, width)
-        ]
+        dots = [dot(q[at : at + width], c[at : at + width]) for at in range(0, GROUP, width)]
         v = one(scales[each * group] * dots[0])
         if each == 2:
             v = one(scales[2 * group + 1] * dots[1] + v)

@@ -121,13 +121,13 @@ def test_the_roundings_of_fp16_are_within_a_hundred_times_of_what_happens() -> N
 
 
 def test_a_long_sum_of_fp16_swallows_what_the_bound_allows() -> None:
-    """Each of a lane's later products is just below half a place of its sum."""
-    w = np.full((1, 512), np.float16(1)).view(np.uint16)
-    x = np.full((1, 512), 0.99, np.float32)
-    x[:, ::128] = 2.0**24
+    """Each of a lane's later products is just below half a place of its sum, and is lost where it is added."""
+    w = np.full((1, 8192), np.float16(1)).view(np.uint16)
+    x = np.full((1, 8192), 0.99, np.float32)
+    x[:, 0] = 2.0**24
     error = np.abs(model.bits("f16", w, x).out - reference.product(reference.exact("f16", w), x))[0, 0]
     limit = limits("f16", w, x).bound[0, 0]
-    assert limit / 50 < error <= limit
+    assert limit / 2 < error <= limit
 
 
 @pytest.mark.parametrize("mode", MODES)

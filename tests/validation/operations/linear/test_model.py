@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.validation.operations.linear.exact import MODES, codes_of, drawn, rounded_product
+from tests.validation.operations.linear.exact import MODES, codes_of, dot, drawn, one, rounded_product
 from validation.core.random_streams import Stream
 from validation.numerics.fma import NAN
 from validation.operations.experts.reference import quantise
@@ -73,6 +75,23 @@ def test_infinities_and_nan_go_the_way_of_ieee(w: Matrix, value: float, due: flo
     if np.isnan(due):
         expected.view(np.uint32)[...] = NAN
     assert got.view(np.uint32).tolist() == expected.view(np.uint32).tolist()
+
+
+@pytest.mark.parametrize("each", [1, 2])
+def test_scales_and_offsets_with_all_their_bits_are_rounded_where_the_definition_says(each: int) -> None:
+    """Products of 29 bits and more, under which a rounding in between would show."""
+    stream, outputs = Stream.of(each), 40
+    codes = (stream.child("codes").below(31, (outputs, GROUP)) + 1).astype(np.int8)
+    odd = [2 * stream.child(name).below(1 << 16, (outputs, each)) + 1 for name in ("scales", "offsets")]
+    scales, offsets = (np.ldexp(one.astype(np.float32), -12) for one in odd)
+    x = np.abs(stream.child("x").normals((1, GROUP))) + 1
+    w = Matrix(codes, scales, offsets if each == 1 else None)
+    c, d = codes_of(x[0])
+    for got, q, s, m in zip(model.product(w, quantise(x))[0], codes.tolist(), scales, offsets, strict=True):
+        dots = [dot(q[at : at + GROUP // each], c[at : at + GROUP // each]) for at in range(0, GROUP, GROUP // each)]
+        v = one(Fraction(float(s[0])) * dots[0])
+        v = one(v - Fraction(float(m[0])) * sum(c)) if each == 1 else one(v + Fraction(float(s[1])) * dots[1])
+        assert float(got) == one(v * d)
 
 
 def test_a_group_that_is_no_number_is_lost_alone() -> None:
