@@ -20,6 +20,7 @@ from strata.kernels.paths import PATHS
 from validation.operations.block_select import plan as select_plan
 from validation.operations.experts import required
 from validation.operations.kv_pack.case import Case
+from validation.operations.linear import plan as linear_plan
 from validation.record.canonical import encode, name_of
 
 DIGEST = "0" * 64
@@ -29,6 +30,7 @@ SIZES = ((4096, 512), (1500, 512), (211, 3))
 REQUIRED_CASES = {
     "expert_fused": tuple(case.text() for case in required.cases(1)),
     "block_select": tuple(one.case.text() for one in select_plan.required(1)),
+    "linear": tuple(one.case.text() for one in linear_plan.required(1)),
 }
 TURING, HOPPER = ("NVIDIA T4", 75, "sm_75"), ("NVIDIA H200", 90, "sm_90")
 PROMPT = [name for name in PATHS if name.startswith("prompt_attention/")]

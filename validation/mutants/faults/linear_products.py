@@ -153,7 +153,7 @@ _OF_FEW = (
         "v[i] = __fmaf_rn(-offset, __int2float_rn(sum[i]), v[i]);",
         "v[i] = __fsub_rn(v[i], __fmul_rn(offset, __int2float_rn(sum[i])));",
         "The offset's share is rounded before it is taken off.",
-        "q5_1",
+        "q4_k",
     ),
     _few(
         "term-rounded",
