@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from rich.console import Console
@@ -35,6 +36,7 @@ from strata.kernels.pool import MODES
 from validation.engine_laws import digest_file, laws
 from validation.engine_laws.cuts import random_cut, ways
 from validation.engine_laws.digest_file import Digests
+from validation.numerics.tensorcore_rules import DEFAULT_RULE
 
 #: What is taken where nothing is asked for.
 TOKENS, CUTS, ORDERS = 256, 20, 2
@@ -74,8 +76,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.what == "compare":
         return _compare(options, console)
     opened = open_gguf(options.model)
-    rule = {} if options.capability is None else {"rule": f"sm_{options.capability}"}
-    executor: QueueingExecutor = open_executor(options.executor, **rule)  # type: ignore[assignment, arg-type]
+    rule = DEFAULT_RULE if options.capability is None else f"sm_{options.capability}"
+    executor = cast(QueueingExecutor, open_executor(options.executor, rule=rule))
     tokens: list[int] | None = None
     wrong = 0
     attention, logits = {}, {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -24,7 +24,7 @@ Open = Callable[..., Engine]
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Open:
     """Opens the model on one executor, whose kernels are looked up once."""
     path = law_model.write(tmp_path_factory.mktemp("laws") / "laws.gguf")
     lanes = LanesExecutor(threads=1)

@@ -95,7 +95,7 @@ def test_digests_that_differ_are_counted_and_those_of_something_else_are_not_com
     assert run("compare", *map(str, files)) == (1, "fp16: p: 2 of 3 positions differ, the first one 1\n")
     for words in ({"model": b}, {"tokens": b}, {"attention": {"fp16": "q"}}, {"logits": {"fp16": [a]}}):
         with pytest.raises(StrataError, match="the files"):
-            digest_file.differing(one, replace(one, **words))  # type: ignore[arg-type]
+            digest_file.differing(one, replace(one, **words))
 
 
 @pytest.mark.parametrize(
