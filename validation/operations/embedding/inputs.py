@@ -74,13 +74,13 @@ def matrix(stream: Stream, kind: str, mode: str, vocab: int, width: int) -> np.n
     """uint8 [vocab, row bytes] by the name of a recipe without `embedding_`."""
     if mode == HALVES:
         own = stream.child("plain")
-        bits = _any(own, (vocab, width)) if kind == "raw" else _plain(own, kind, (vocab, width))
+        bits = _halves(own, kind, (vocab, width))
         return np.ascontiguousarray(bits.astype("<u2")).view(np.uint8)
     form = FORMATS[mode]
     blocks = stream.child("bytes").octets((vocab, width // form.values, form.nbytes))
     for at in _HALVES_AT.get(mode, (0,)):
         own = stream.child("plain", at)
-        bits = _any(own, blocks.shape[:2]) if kind == "raw" else _plain(own, kind, blocks.shape[:2])
+        bits = _halves(own, kind, blocks.shape[:2])
         blocks[..., at : at + 2] = bits.astype("<u2")[..., None].view(np.uint8)
     return np.ascontiguousarray(blocks.reshape(vocab, -1))
 
@@ -97,11 +97,16 @@ def ids(stream: Stream, kind: str, rows: int, vocab: int) -> np.ndarray:
     return np.asarray(found[stream.child("order").permutation(rows)].astype(np.int32))
 
 
-def _any(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
-    """uint16: any FP16 bits, of which one in five is no number."""
+def _halves(stream: Stream, kind: str, shape: tuple[int, ...]) -> np.ndarray:
+    """uint16: FP16 bits; of `raw` any, one in five of which is no number, but for those of the first row."""
+    plain = _plain(stream, kind, shape)
+    if kind != "raw":
+        return plain
     bits = stream.child("any").below(1 << 16, shape)
     known = np.array(_NO_NUMBERS)[stream.child("which").below(len(_NO_NUMBERS), shape)]
-    return np.where(stream.child("broken").below(5, shape) == 0, known, bits).astype(np.uint16)
+    bits = np.where(stream.child("broken").below(5, shape) == 0, known, bits)
+    bits[0] = plain[0]
+    return bits.astype(np.uint16)
 
 
 def _plain(stream: Stream, kind: str, shape: tuple[int, ...]) -> np.ndarray:

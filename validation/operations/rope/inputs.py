@@ -78,10 +78,11 @@ def build(case: RopeCase) -> Inputs:
         made.x[..., :half], made.x[..., half:] = sin[at][:, None] * size, cos[at][:, None] * size
     if kind == "broken":
         _break(stream.child("x broken"), made.x)
+        others = asked[asked != steps[-1, 0]]  # the last row stays whole
         for table, name in ((cos, "cos broken"), (sin, "sin broken")):
-            part = table[asked]
-            _break(stream.child(name), part)
-            table[asked] = part
+            part = table[others]
+            _break(stream.child(name), part, whole=0)
+            table[others] = part
     return made
 
 
@@ -136,8 +137,8 @@ def _tables(case: RopeCase, stream: Stream, base: float, asked: np.ndarray) -> l
     return made
 
 
-def _break(stream: Stream, x: np.ndarray) -> None:
-    """Put NaN and infinities into one element of seven, of the rows but the last of several."""
+def _break(stream: Stream, x: np.ndarray, whole: int = 1) -> None:
+    """Put NaN and infinities into one element of seven, of all rows but the last `whole`."""
     broken = stream.child("which").below(7, x.shape) == 0
-    broken[max(len(x) - 1, 1) :] = False
+    broken[len(x) - whole :] = False
     x.view(np.uint32)[broken] = _BROKEN[stream.child("what").below(len(_BROKEN), x.shape)][broken]
