@@ -15,9 +15,10 @@ from tests.strata.engine import law_model
 from validation.engine_laws import laws
 from validation.engine_laws.cuts import random_cut, ways
 
-#: Tokens of the prompt that is cut, the largest chunk, and pages for a sequence, its neighbour and a page of room.
+#: Tokens of the prompt that is cut, the largest chunk, and pages for a sequence and its neighbour: pages that are kept
+#: besides have to be evicted.
 TOKENS, CHUNK = 19, 17
-PAGE_SIZES = {1: 60, 2: 24, 3: 17, 4: 13, 7: 8, 16: 5}
+PAGE_SIZES = {1: 28, 2: 15, 3: 10, 4: 8, 7: 5, 16: 3}
 #: Layers and period of models that have local or global layers alone, by page size; others have both.
 ALONE = {2: (1, 2), 4: (1, 1), 16: (1, 2)}
 #: Random ways a page size; with those of the other modes there are 200.
