@@ -116,9 +116,14 @@ def test_the_tables_of_a_model_have_the_bytes_that_were_written_down() -> None:
 
 def test_where_the_bound_decides_nothing_mpmath_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = tables(10000.0, 6, range(90, 130))
-    asked, decide = [], rope_tables.decide
+    asked, decide = list[Any](), rope_tables.decide
+
+    def deciding(*entry: Any) -> np.float32:
+        asked.append(entry)
+        return decide(*entry)
+
     monkeypatch.setattr(rope_tables, "_ERROR", 1.0)
-    monkeypatch.setattr(rope_tables, "decide", lambda *entry: asked.append(entry) or decide(*entry))
+    monkeypatch.setattr(rope_tables, "decide", deciding)
     slow = tables(10000.0, 6, range(90, 130))
     assert len(asked) == 2 * usual.cos.size
     assert (slow.cos.tobytes(), slow.sin.tobytes()) == (usual.cos.tobytes(), usual.sin.tobytes())
@@ -193,7 +198,8 @@ def test_no_position_is_an_empty_table() -> None:
 
 def test_a_base_may_be_a_whole_number_or_one_of_numpy() -> None:
     due = tables(10000.0, 4, 9).sin.tobytes()
-    assert tables(10000, 4, 9).sin.tobytes() == tables(np.float32(10000), 4, np.int64(9)).sin.tobytes() == due
+    others: tuple[Any, ...] = (np.float32(10000), 4, np.int64(9))
+    assert tables(10000, 4, 9).sin.tobytes() == tables(*others).sin.tobytes() == due
 
 
 def test_entries_are_spread_over_the_last_positions_too() -> None:

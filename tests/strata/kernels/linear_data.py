@@ -7,7 +7,7 @@ import numpy as np
 from strata.executors.lanes import LanesExecutor
 from strata.formats import FORMATS
 from strata.kernels import linear, linear_dp4a
-from strata.kernels.linear_dp4a import Multiplied
+from strata.kernels.linear_products import Multiplied
 from strata.kernels.paths import PATHS
 from validation.core.random_streams import Stream
 from validation.operations.linear import model, units

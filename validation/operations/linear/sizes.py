@@ -20,7 +20,13 @@ _TABLE = (
     Size((), tuple(shape.groups for shape in _SHAPES), "multiplied groups", Side.EDGE, "groups of a turn"),
     Size(("linear_dp4a.py:OUTPUTS",), linear_dp4a.OUTPUTS, "outputs", Side.EDGE, "outputs of a block"),
     Size(("linear.py:ROWS",), linear.ROWS, "outputs", Side.EDGE, "outputs of a tile"),
-    Size(("linear.py:COLUMNS",), linear.COLUMNS, "multiplied rows", Side.EDGE, "rows of a tile"),
+    Size(
+        ("linear.py:COLUMNS", "linear.py:NARROW_COLUMNS"),
+        linear.COLUMNS,
+        "multiplied rows",
+        Side.EDGE,
+        "rows of a tile",
+    ),
     Size(("linear.cu:kPairs",), GROUP, "multiplied rows", Side.EDGE, "rows of a part of a tile"),
     Size(("linear.py:STEP",), linear.STEP // GROUP, "multiplied groups", Side.EDGE, "groups of a step"),
     Size(
@@ -42,10 +48,10 @@ _FIXED = {
         *("linear_quantise.py:GROUP", "linear_quantise.py:UNIT_BYTES", "linear_f16.py:VECTOR"),
     ),
     BLOCK: ("linear.cu:kThreads", "linear.py:THREADS", "linear_f16.py:THREADS", "linear_quantise.py:THREADS"),
-    AHEAD: ("linear.py:MIN_BLOCKS", "linear.py:STAGED"),
+    AHEAD: ("linear.py:MIN_BLOCKS", "linear.py:STAGED", "linear_dp4a.cu:kFewAhead"),
     PATH: (
         *("linear.cu:kOffset", "linear_formats.cuh:kHasOffset", "linear_formats.cuh:kOfSixes"),
-        "linear_weights.py:LINEAR_FORMATS",
+        *("linear.py:NARROW", "linear_weights.py:LINEAR_FORMATS"),
     ),
     FAR: ("linear_weights.py:MOST",),
 }

@@ -10,6 +10,7 @@ import pytest
 from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
 from strata.formats import FORMATS
+from strata.kernels import embedding
 from strata.kernels.paths import PATHS
 from validation.core.memo import Memo
 from validation.core.operation import Trial
@@ -111,7 +112,7 @@ def _bit(made: Any) -> Any:
 
 @pytest.mark.parametrize("wrong", [_bit, lambda made: made._replace(lost=made.lost + 1)])
 def test_a_wrong_bit_or_count_is_seen(lanes: LanesExecutor, wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    sound = fuzz.embedding.run
-    monkeypatch.setattr(fuzz.embedding, "run", lambda *given: wrong(sound(*given)))
+    sound = embedding.run
+    monkeypatch.setattr(embedding, "run", lambda *given: wrong(sound(*given)))
     what = fuzz.configuration(1, 1, MODES)
     assert not fuzz.compare(lanes, 1, what, PATHS[f"embedding/{what.mode}/simt"]).sound

@@ -100,6 +100,7 @@ def test_sums_end_where_they_may() -> None:
     assert np.isinf(out).any()
     assert (np.abs(out) == np.finfo(np.float32).max).any()
     minus_zero = (out == 0) & np.signbit(out)
+    assert minus_zero.any(axis=1).all()
     assert minus_zero.reshape(-1, 4).any(axis=0).all()
     assert ((np.abs(out) < np.finfo(np.float32).tiny) & (out != 0)).any()
     cancelled = build(ElementCase("residual_cancelling", 1, 5, 37)).arrays

@@ -9,6 +9,7 @@ import pytest
 
 from strata.executors.base import StrataError
 from strata.executors.lanes import LanesExecutor
+from strata.kernels import rope
 from strata.kernels.paths import PATHS
 from validation.core.memo import Memo
 from validation.core.operation import Trial
@@ -54,7 +55,7 @@ def test_fuzzed_configurations_are_pure_and_sound(lanes: LanesExecutor) -> None:
 
 @pytest.mark.parametrize("place", ["one", "two"])
 def test_a_wrong_bit_of_either_run_is_seen(lanes: LanesExecutor, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    sound, calls = fuzz.rope.run, []
+    sound, calls = rope.run, []
 
     def run(*given: Any) -> Any:
         made = sound(*given)
@@ -63,7 +64,7 @@ def test_a_wrong_bit_of_either_run_is_seen(lanes: LanesExecutor, place: str, mon
             made.out.view(np.uint32)[-1, -1, -1] ^= 1
         return made
 
-    monkeypatch.setattr(fuzz.rope, "run", run)
+    monkeypatch.setattr(rope, "run", run)
     got = fuzz.compare(lanes, 1, fuzz.configuration(1, 0), PATH)
     assert (got.differing, got.sound) == (1, False)
 
