@@ -11,21 +11,13 @@ _TEST = "tests/strata/executors/lanes/test_stacks.py"
 
 
 def mutants() -> Iterator[Mutant]:
-    """Every mutant of what is kept."""
+    """Every mutant of what is kept. Left out: stacks that are mapped anew each time, which changes the time alone."""
     yield Mutant(
         "lanes-stacks-of-a-stopped-launch",
         _MACHINE,
         "for (int i = 0; i < launch->n_spare && !launch->stop->load(); ++i) {",
         "for (int i = 0; i < launch->n_spare; ++i) {",
         "Stacks that a fault was left on serve the next launch.",
-        tests=(_TEST,),
-    )
-    yield Mutant(
-        "lanes-stacks-mapped-anew",
-        _MACHINE,
-        "if (found && found->count == lanes && found->lane_bytes == sizeof(Lane)) return found;",
-        "",
-        "Every launch maps and protects all stacks again, which takes longer than many a launch.",
         tests=(_TEST,),
     )
     yield Mutant(
