@@ -87,7 +87,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
             tokens = _tokens(engine, options)
         _say(console, f"{mode}: {engine.facts()['attention']}, {len(tokens)} tokens on {engine.plan.device.title}")
         start = time.perf_counter()
-        known = laws.truth(engine, tokens, _quiet)
+        known = laws.truth(engine, tokens, _quiet, kv="e2" in options.laws)
         _say(console, f"  every position once ({time.perf_counter() - start:.1f} s)")
         wrong += sum(_laws(engine, known, options, console))
         attention[mode], logits[mode] = str(engine.facts()["attention"]), known.digests
