@@ -1,5 +1,5 @@
 """Sessions `parity`, `check`, `tests`, `mutants`, `static`, `records`, `memory`, `submission`, `report`, `bench`,
-`lint`.
+`rates`, `lint`.
 
 `nox -s SESSION`; what follows `--` goes to the command inside.
 
@@ -105,6 +105,13 @@ def bench(session: nox.Session) -> None:
     _install(session, _card_extras(session) + _compiler_extras(session), groups=["test"])
     words = ("-o", "python_files=bench_*.py", "--benchmark-only")
     _run(session, "-m", "pytest", *words, *session.posargs)
+
+
+@nox.session
+def rates(session: nox.Session) -> None:
+    """Time the engine on a card, switches off and on in turn: `-- FILE --kv fp16,q4_0`; docs/engine.md."""
+    _install(session, _card_extras(session) + _compiler_extras(session))
+    _run(session, "-m", "validation", "rates", *session.posargs)
 
 
 @nox.session

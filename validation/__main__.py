@@ -32,6 +32,7 @@ from validation.numerics.tensorcore_rules import DEFAULT_RULE
 from validation.operations import registry
 from validation.operations.experts import fault_survey
 from validation.parity import command as parity
+from validation.rates import command as rates
 from validation.record import recording, verify_command
 from validation.report import command as report_command
 from validation.run import plan as profiles
@@ -55,6 +56,7 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "ledger": (ledger_command, "how much of their bounds the kernels use"),
     "floor": (floor_command, "what plans, controls and the ledger must have"),
     "verify": (verify_command, "check a record without a card"),
+    "rates": (rates, "tokens a second of the engine, switches off and on in turn"),
     "report": (report_command, "write a page about runs and records"),
     "memory": (memory_command, "elastic memory: failing driver calls, traces, byte ledgers, a run on a card"),
 }

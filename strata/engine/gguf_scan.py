@@ -16,6 +16,7 @@ import mmap
 import struct
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -279,7 +280,7 @@ class _Scan:
             product *= length
             if not 0 < length < _BEYOND or product >= _BEYOND:
                 raise ModelError(
-                    f"{what} has the lengths {', '.join(map(str, lengths))}; expected some that fit a file"
+                    f"{what} has the lengths {', '.join(map(str, lengths))}; expected some above 0 that fit a file"
                 )
         kind = int(self._scalar("I", f"the format of {what}"))
         if kind not in self._numbers.formats:
@@ -304,7 +305,7 @@ class _Scan:
                 )
             entries.append(entry)
         inorder = sorted(entries, key=lambda entry: entry.offset)
-        for one, other in zip(inorder, inorder[1:], strict=False):
+        for one, other in pairwise(inorder):
             if one.offset + one.nbytes > other.offset:
                 raise ModelError(f"tensors {_shown(one.name)} and {_shown(other.name)} overlap")
         return tuple(entries)

@@ -1,8 +1,8 @@
 """What the bytes of a block mean: one function a format, from uint8 [..., nbytes] to codes and scales.
 
-All fields are little-endian, and d is a binary16 at byte 0 (of Q6_K at the end). Value j belongs to part b = j / 32. A sign bit that is set
-makes a value negative; bit m of a sign byte belongs to value m of eight. KS(i) of seven bits i is i with its parity as
-bit 7. Scales are exact in float32: d has 11 significant bits and its factor at most 7.
+All fields are little-endian, and d is a binary16 at byte 0, of Q6_K at the end. Value j belongs to part b = j / 32. A
+sign bit that is set makes a value negative; bit m of a sign byte belongs to value m of eight. KS(i) of seven bits i is
+i with its parity as bit 7. Scales are exact in float32: d has 11 significant bits and its factor at most 7.
 
 References
 ----------
@@ -236,8 +236,8 @@ def q5_k(blocks: np.ndarray) -> Parts:
 def q4_k(blocks: np.ndarray) -> Parts:
     """Parts of blocks of Q4_K.
 
-    The bytes are d, binary16 dmin, 12 bytes S and 128 of nibbles, all as in Q5_K, which has a fifth bit besides. A value
-    is (d scale) code - (dmin offset), the product exact and the difference rounded once.
+    The bytes are d, binary16 dmin, 12 bytes S and 128 of nibbles, all as in Q5_K, which has a fifth bit besides. A
+    value is (d scale) code - (dmin offset), the product exact and the difference rounded once.
 
     Parameters
     ----------

@@ -23,8 +23,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strata.executors.base import POISON_OUTPUT, POISON_WORKSPACE, Buffer, Executor, Kernel, StrataError, Witness
+from strata.executors.base import (
+    POISON_OUTPUT,
+    POISON_WORKSPACE,
+    Argument,
+    Buffer,
+    Executor,
+    Kernel,
+    StrataError,
+    Witness,
+)
 from strata.formats import device_table
+from strata.formats.codebooks import GRIDS
 from strata.kernels import linear_quantise
 from strata.kernels.counts import check_counted, counted
 from strata.kernels.descriptor import Descriptor
@@ -34,12 +44,31 @@ from strata.kernels.path import Path
 
 #: The `launch` of a dense product.
 Launch = Callable[[Executor, Path, Weights, Buffer, Buffer, int], Witness]
-#: Threads and outputs of a block: a warp an output.
+#: Outputs of a block.
 OUTPUTS = 8
-THREADS = 32 * OUTPUTS
-#: Rows of a block and groups of a chunk, of the entries `linear_dp4a` and `linear_dp4a_few`.
-ROWS, GROUPS = 32, 32
-FEW_ROWS, FEW_GROUPS = 4, 64
+
+
+class Shape(NamedTuple):
+    """The work shape of an entry.
+
+    Parameters
+    ----------
+    entry
+        Its name.
+    threads, rows
+        Of a block.
+    groups
+        Groups of 32 of K whose terms are in shared memory at once.
+    """
+
+    entry: str
+    threads: int
+    rows: int
+    groups: int
+
+
+MANY = Shape("linear_dp4a", 64, 32, 32)
+FEW = Shape("linear_dp4a_few", 32, 4, 64)
 
 
 class Multiplied(NamedTuple):
@@ -66,6 +95,11 @@ class Multiplied(NamedTuple):
     guards_ok: bool
 
 
+def shape_for(rows: int) -> Shape:
+    """The work shape of a launch of so many rows."""
+    return FEW if rows <= FEW.rows else MANY
+
+
 def kernel(form: str, rows: int) -> Kernel:
     """The product with weights of a format.
 
@@ -81,25 +115,25 @@ def kernel(form: str, rows: int) -> Kernel:
     StrataError
         For another format.
     """
+    shape = shape_for(rows)
     defines = (
         ("TIER", 75),
         ("WEIGHTS", linear_format(form).ggml_type),
-        ("THREADS", THREADS),
         ("OUTPUTS", OUTPUTS),
-        ("MANY_ROWS", ROWS),
-        ("MANY_GROUPS", GROUPS),
-        ("FEW_ROWS", FEW_ROWS),
-        ("FEW_GROUPS", FEW_GROUPS),
+        ("MANY_THREADS", MANY.threads),
+        ("MANY_ROWS", MANY.rows),
+        ("MANY_GROUPS", MANY.groups),
+        ("FEW_THREADS", FEW.threads),
+        ("FEW_ROWS", FEW.rows),
+        ("FEW_GROUPS", FEW.groups),
     )
-    few = rows <= FEW_ROWS
-    own, groups = (FEW_ROWS, FEW_GROUPS) if few else (ROWS, GROUPS)
-    size = device_table(form).nbytes + (OUTPUTS + 1) * groups * own * 4
-    return Kernel("linear_dp4a", "linear_dp4a_few" if few else "linear_dp4a", THREADS, size, defines)
+    size = device_table(form).nbytes + (OUTPUTS + 1) * shape.groups * shape.rows * 4
+    return Kernel("linear_dp4a", shape.entry, shape.threads, size, defines)
 
 
 def kernels(path: Path) -> list[Kernel]:
     """What a run of the path launches: many rows and few, and what makes their codes."""
-    return [linear_quantise.kernel(), kernel(path.mode, FEW_ROWS + 1), kernel(path.mode, FEW_ROWS)]
+    return [linear_quantise.kernel(), kernel(path.mode, MANY.rows), kernel(path.mode, FEW.rows)]
 
 
 def launch(
@@ -130,11 +164,14 @@ def launch(
         For weights of another format than the path's.
     """
     check_path(path, weights)
-    made = kernel(weights.format, rows)
-    of_block = FEW_ROWS if made.entry == "linear_dp4a_few" else ROWS
-    grid = (-(-weights.outputs // OUTPUTS), -(-rows // of_block), 1)
+    grid = (-(-weights.outputs // OUTPUTS), -(-rows // shape_for(rows).rows), 1)
+    return executor.launch(kernel(weights.format, rows), grid, arguments(weights, units, out, rows, first))
+
+
+def arguments(weights: Weights, units: Buffer, out: Buffer, rows: int, first: int) -> list[Argument]:
+    """What a product takes, in the order of its parameters."""
     sizes = (weights.outputs, weights.width, weights.row_bytes, rows, first)
-    return executor.launch(made, grid, (weights.blocks, weights.table, units, out, *map(np.int32, sizes)))
+    return [weights.blocks, weights.table, units, out, *map(np.int32, sizes)]
 
 
 def check_path(path: Path, weights: Weights) -> None:
@@ -185,6 +222,11 @@ def multiplied(executor: Executor, path: Path, blocks: np.ndarray, x: np.ndarray
     return Multiplied(out.host(), units.host(), counted(lost)[0], witnesses, intact)
 
 
+def codebooks(mode: str) -> tuple[str, ...]:
+    """Formats of a mode whose codebooks the host uploads."""
+    return (mode,) if mode in GRIDS else ()
+
+
 DESCRIPTOR = Descriptor(
     name="linear_dp4a",
     takes="linear",
@@ -193,5 +235,5 @@ DESCRIPTOR = Descriptor(
     kernels=kernels,
     limits=lambda path, entry, arch: without_matrix(),
     lowest=61,
-    codebooks=lambda mode: (mode,) if device_table(mode).size else (),
+    codebooks=codebooks,
 )

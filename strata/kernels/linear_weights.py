@@ -64,7 +64,7 @@ def linear_format(name: str) -> BlockFormat:
     return block_format(name)
 
 
-def upload(executor: Executor, format: str, blocks: np.ndarray, width: int) -> Weights:  # noqa: A002 - its one name
+def upload(executor: Executor, format: str, blocks: np.ndarray, width: int) -> Weights:
     """Put a matrix on an executor.
 
     Parameters

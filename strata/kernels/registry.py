@@ -15,11 +15,13 @@ from strata.kernels import (
     block_topk,
     combine,
     decode_attention,
+    embedding,
     expert_decode,
     expert_fused,
     expert_mmq,
     gated,
     kv_pack,
+    linear,
     linear_dp4a,
     prompt_attention,
     residual,
@@ -34,7 +36,7 @@ from strata.kernels.descriptor import Descriptor
 _MODULES = (
     decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router,
     combine, block_select_warp, block_select, block_topk, rms_norm, gated, softcap, residual, rope,
-    visible_cells, linear_dp4a,
+    visible_cells, linear_dp4a, linear, embedding,
 )  # fmt: skip
 
 #: Every operation by name.

@@ -1,12 +1,12 @@
 """RMSNorm: every row divided by its root mean square and weighted, with or without a residual added behind it.
 
-For row t of n columns, n a multiple of 4, and eps above zero:
+For row t of n columns, n a multiple of 4 up to 2^24, and eps from 2^-126 to 1:
 
     s = sum of x[t, c]^2,   mean = fl(s / n),   r = fl(1 / fl(sqrt(fl(mean + eps)))),   y = fl(fl(x[t, c] r) w[c])
 
 and out = y in mode `plain`, fl(residual[t, c] + y) in mode `residual`. s: for each lane l below 32 the columns
 128 j + 4 l to + 3 in order, each s_l = fma(x, x, s_l) from +0; then sums of those in pairs l and l + 16, l and l + 8,
-... l and l + 1. Each operation is rounded to FP32 in that order, n to the nearest float.
+... l and l + 1. Each operation is rounded to FP32 in that order.
 
 A row whose s is not finite, since it holds a NaN or an infinity or since its squares overflow, is NaN throughout and
 counts in `lost`: r of an infinite sum would be 0 and the row would vanish unseen. Where s is finite so is x r, whose
@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
-from strata.kernels.counts import check_counted, counted
+from strata.kernels.counts import counted
 from strata.kernels.descriptor import Descriptor
 from strata.kernels.limits import without_matrix
 from strata.kernels.path import Path
@@ -39,8 +39,8 @@ _VECTOR = 4
 MODES = ("plain", "residual")
 #: With eps in this range no operation behind the sum leaves the normal floats but the products.
 LEAST_EPS, LARGEST_EPS = float(np.finfo(np.float32).tiny), 1.0
-#: Rows and columns are 32-bit integers of the kernel.
-_MOST = (1 << 31) - 1
+#: Columns of a row at most, so that their number is a float without rounding; and rows, which are counted in 32 bits.
+MOST_COLUMNS, MOST_ROWS = 1 << 24, (1 << 31) - 1
 
 
 class Normed(NamedTuple):
@@ -95,7 +95,7 @@ def launch(
     lost
         int32 [1], to which the number of rows whose sum of squares is not finite is added.
     rows, n
-        At least 1, and a multiple of 4.
+        1 to `MOST_ROWS`, and a multiple of 4 up to `MOST_COLUMNS`.
     eps
         What is added to the mean, rounded to FP32; 2^-126 to 1.
     residual
@@ -141,10 +141,11 @@ def run(
     """
     if path.mode not in MODES:
         raise StrataError(f"rms_norm mode {path.mode!r}: expected one of {', '.join(MODES)}")
-    if x.ndim != 2 or x.dtype != np.float32 or min(x.shape) < 1 or x.shape[1] % _VECTOR or max(x.shape) > _MOST:
+    if x.ndim != 2 or x.dtype != np.float32 or min(x.shape) < 1 or x.shape[1] % _VECTOR:
         raise StrataError(f"x is {x.dtype} {x.shape}, expected float32 [rows, multiple of {_VECTOR}]")
     rows, n = x.shape
-    check_counted(rows, f"{rows} rows")
+    if rows > MOST_ROWS or n > MOST_COLUMNS:
+        raise StrataError(f"{rows} rows of {n} columns, expected up to {MOST_ROWS} of {MOST_COLUMNS}")
     if not LEAST_EPS <= eps <= LARGEST_EPS:
         raise StrataError(f"an eps of {eps}, expected {LEAST_EPS:.8g} to {LARGEST_EPS:.8g}")
     if (residual is None) != (path.mode == "plain"):

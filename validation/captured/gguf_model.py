@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strata.engine.tokenizer import Vocabulary
 from strata.executors.base import StrataError, system_reason
 from strata.imports import NotImportedError, folders, optional
-from validation.captured.tokenizer import Vocabulary
 
 if TYPE_CHECKING:
     from gguf import GGUFReader

@@ -181,14 +181,25 @@ class LanesExecutor:
         self.instead_of_cuda = ""
         self.compiler = find_compiler()
         self.arch = f"lanes-{platform.machine().lower()}"
+        self._built: dict[Kernel, Built] = {}
         self._digests: dict[Built, str] = {}
         self._recorded: list[_Launch] | None = None  # inside `record`, what has been launched so far
 
     def build(self, kernel: Kernel) -> Image:
         """Compile a kernel, or take it from the cache. Raises BuildError and ExecutorUnavailable as `build.build`
         does."""
-        built = build(kernel, self.flavor, self.compiler)
+        built = self._build(kernel)
         return Image(kernel, self.arch, self._digest(built), built.options, built.compiler.version)
+
+    def _build(self, kernel: Kernel) -> Built:
+        """A kernel of this package is looked up once, as on a card: to read and hash its sources takes longer than many a
+        launch. One from elsewhere is looked up each time, for its author may be at work on it."""
+        if kernel in self._built:
+            return self._built[kernel]
+        built = build(kernel, self.flavor, self.compiler)
+        if kernel.directory is None:
+            self._built[kernel] = built
+        return built
 
     def _digest(self, built: Built) -> str:
         if built not in self._digests:
@@ -304,7 +315,7 @@ class LanesExecutor:
                 f"{kernel.label}: blocks of {kernel.block} threads and {kernel.shared_bytes} bytes,"
                 f" expected 1 to {_MOST_THREADS} threads"
             )
-        built = build(kernel, self.flavor, self.compiler)
+        built = self._build(kernel)
         values: list[bytes] = []
         regions: list[library.Region] = []
         for i, argument in enumerate(args):

@@ -93,8 +93,8 @@ def write(
     writer = gguf.GGUFWriter(path, chosen.pop("general.architecture", "gemma3"))
     for key, value in chosen.items():
         if value is not None:
-            add = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
-            add[type(value)](key, value)
+            add: dict[type, Any] = {bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string}
+            add.get(type(value), writer.add_float32)(key, value)
     writer.add_token_list(PIECES)
     writer.add_token_scores([-float(index) for index in range(len(PIECES))])
     writer.add_token_types(TYPES)

@@ -1,4 +1,4 @@
-"""A dense product once more in NumPy, from the formulas of linear_quantise.py and linear_dp4a.py, and weights for it."""
+"""A dense product once more in NumPy, from the formulas of linear_quantise.py and linear_dp4a.py, and its inputs."""
 
 from __future__ import annotations
 

@@ -1,0 +1,174 @@
+"""Dense products over block weights by int8 tensor cores, for prompts: the bits of `linear_dp4a`.
+
+The formulas stand there: an exact integer dot for every group of 32, or two halves of it, then FP32 operations in one
+order, so that the tile, the tier and what else is in a launch change no bit.
+
+A block makes 128 outputs of up to `columns` rows of activations, 256 values of K a step. Weights are decoded once a
+tile. Columns that no row needs are left out 32 at a time. Tiers: `sm80` m16n8k32 (m16n8k16 for a scale of 16 values) and
+cp.async; `sm75` m8n8k16, plain loads and at most 64 KiB of shared memory, where the tile of some formats is narrower.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
+from strata.formats import device_table
+from strata.kernels import linear_dp4a, linear_quantise, tiers
+from strata.kernels.descriptor import Descriptor
+from strata.kernels.limits import Limits, int8_products, without_matrix
+from strata.kernels.linear_dp4a import Multiplied, check_path, multiplied
+from strata.kernels.linear_weights import LINEAR_FORMATS, Weights, linear_format
+from strata.kernels.path import Path
+from strata.kernels.required import Required
+
+THREADS = 256
+#: Outputs of a tile, and values of K of a step.
+ROWS, STEP = 128, 256
+#: Columns of a tile, widest first.
+COLUMNS = (128, 96, 64)
+#: Bytes of a column's unit in shared memory, and those that sums of codes take besides.
+COLUMN_BYTES, SUMS_BYTES = 144, 32
+#: Units of a column in shared memory at once, and blocks that the registers of one multiprocessor must hold together.
+STAGED = {75: 1, 80: 2}
+MIN_BLOCKS = {75: 1, 80: 2}
+
+
+def shared_bytes(form: str, tier: int, columns: int) -> int:
+    """Dynamic shared memory of a block, in bytes: the sum that `struct Layout` of the source makes.
+
+    Parameters
+    ----------
+    form
+        The format of the weights.
+    tier
+        75 or 80.
+    columns
+        Columns of a tile.
+    """
+    made = linear_format(form)
+    factors = STEP // 32 * (made.scales + made.offset) * (ROWS + 4) * 4
+    column = COLUMN_BYTES + (SUMS_BYTES if made.offset else 0)
+    return ROWS * (STEP + 16) + factors + STAGED[tier] * columns * column + device_table(form).nbytes
+
+
+def columns(form: str, tier: int) -> int:
+    """Columns of a tile: the most that fit in the shared memory of a tier.
+
+    Parameters
+    ----------
+    form
+        The format of the weights.
+    tier
+        75 or 80.
+    """
+    limit = tiers.of_capability(tier).shared_bytes
+    return next(n for n in COLUMNS if shared_bytes(form, tier, n) <= limit)
+
+
+def kernel(form: str, tier: int) -> Kernel:
+    """The product with weights of a format.
+
+    Parameters
+    ----------
+    form
+        One of `LINEAR_FORMATS`.
+    tier
+        75 or 80.
+
+    Raises
+    ------
+    StrataError
+        For another format or tier.
+    """
+    if tier not in STAGED:
+        raise StrataError(f"linear: tier {tier}, expected 75 or 80")
+    wide = columns(form, tier)
+    size = shared_bytes(form, tier, wide)
+    defines = (
+        ("TIER", tier),
+        ("WEIGHTS", linear_format(form).ggml_type),
+        ("COLUMNS", wide),
+        ("STAGED", STAGED[tier]),
+        ("SHARED_BYTES", size),
+        ("MIN_BLOCKS", MIN_BLOCKS[tier]),
+    )
+    return Kernel("linear", "linear", THREADS, size, defines)
+
+
+def kernels(path: Path) -> list[Kernel]:
+    """What a run of the path launches."""
+    return [linear_quantise.kernel(), kernel(path.mode, path.tier_number)]
+
+
+def launch(
+    executor: Executor, path: Path, weights: Weights, units: Buffer, out: Buffer, rows: int, first: int = 0
+) -> Witness:
+    """Queue a product.
+
+    Parameters
+    ----------
+    executor
+        Where the buffers lie.
+    path
+        A path of this operation and of the weights' format.
+    weights
+        The matrix.
+    units
+        uint8 [first + rows or more, units, 160], as `linear_quantise.quantise` leaves them.
+    out
+        float32 [rows, outputs], written.
+    rows
+        How many rows.
+    first
+        The first of them in `units`.
+
+    Raises
+    ------
+    StrataError
+        For weights of another format than the path's.
+    """
+    check_path(path, weights)
+    made = kernel(weights.format, path.tier_number)
+    grid = (-(-weights.outputs // ROWS), -(-rows // columns(weights.format, path.tier_number)), 1)
+    return executor.launch(made, grid, linear_dp4a.arguments(weights, units, out, rows, first))
+
+
+def run(executor: Executor, path: Path, blocks: np.ndarray, x: np.ndarray) -> Multiplied:
+    """Multiply host rows with a host matrix: as `linear_dp4a.run`.
+
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    path
+        A path of this operation.
+    blocks
+        uint8 [outputs, row bytes], of the path's format.
+    x
+        float32 [rows, width].
+
+    Raises
+    ------
+    StrataError
+        For shapes and dtypes that do not fit.
+    """
+    return multiplied(executor, path, blocks, x, launch)
+
+
+def _limits(path: Path, entry: str, arch: int) -> Limits:
+    """Of the product, which has integer instructions, and of the conversion, which has none."""
+    return int8_products(path, arch) if entry == "linear" else without_matrix()
+
+
+DESCRIPTOR = Descriptor(
+    name="linear",
+    takes="linear",
+    modes=LINEAR_FORMATS,
+    tiers=("sm75", "sm80"),
+    kernels=kernels,
+    limits=_limits,
+    replaces="linear_dp4a",
+    required=(Required("linear_bell", ("rows", "outputs", "width"), ((512, 640, 2048), (130, 257, 1024))),),
+    codebooks=linear_dp4a.codebooks,
+)
