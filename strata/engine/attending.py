@@ -64,8 +64,13 @@ class Attention:
 
     def __init__(self, executor: Executor, path: Path, rows: int, kv_heads: int, group: int, cells: int) -> None:
         self.path = path
-        self._replaces = path.operation == prompt_attention.DESCRIPTOR.name
-        self._workspace = None if self._replaces else Workspace(executor, rows, kv_heads, group, cells)
+        served = path.operation == prompt_attention.DESCRIPTOR.name
+        self._workspace = None if served else Workspace(executor, rows, kv_heads, group, cells)
+
+    @property
+    def grows(self) -> bool:
+        """Whether the blocks that are launched grow with the cells that a query sees."""
+        return self._workspace is not None
 
     @property
     def nbytes(self) -> int:

@@ -4,7 +4,8 @@
         logits = engine.prefill(tokens)
         logits = engine.decode(int(logits.argmax()))
 
-Its law is that bits do not depend on how the work was cut: docs/engine.md has it in four parts and says how each is kept.
+Its law is that bits do not depend on how the work was cut. docs/engine.md has it in four parts and says how each is
+kept.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import itertools
 import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import Any
 
@@ -27,6 +29,7 @@ from strata.engine.kv import KvCache
 from strata.engine.pages import Pages, PageTable
 from strata.engine.runner import Runner
 from strata.engine.served import Plan, choose
+from strata.engine.tokenizer import Tokenizer, tokenizer_of
 from strata.executors import open_executor
 from strata.executors.base import QueueingExecutor, StrataError
 from strata.kernels.pool import MODES
@@ -39,7 +42,7 @@ CHUNK, MOST_CHUNK = 1024, 1 << 14
 SLICE = 64
 
 
-class Conversation:
+class TokenSequence:
     """Tokens of one sequence in an engine; made by `Engine.sequence`, and a context manager that closes it.
 
     Parameters
@@ -120,10 +123,12 @@ class Conversation:
             self._engine._runner.pages.release(self._table)
             self._engine = None
 
-    def __enter__(self) -> Conversation:
+    def __enter__(self) -> TokenSequence:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def _open(self) -> Engine:
@@ -135,13 +140,15 @@ class Conversation:
 class Engine:
     """A model on an executor. `Engine.open` makes one. It is used from one thread at a time.
 
-    Its attributes are `executor`, `model` (sizes and constants), `plan` (what serves), `mode` of the KV cache, `context`,
-    `page_size`, `chunk`, and `pages`, who holds which page.
+    Its attributes are `executor`, `file`, `model` (sizes and constants), `plan` (what serves), `mode` of the KV cache,
+    `context`, `page_size`, `chunk`, and `pages`, who holds which page.
 
     Parameters
     ----------
     executor
         Where it runs.
+    file
+        The model's file.
     model
         The model, loaded and checked.
     plan
@@ -155,19 +162,24 @@ class Engine:
     """
 
     def __init__(
-        self, executor: QueueingExecutor, model: Gemma3, plan: Plan, context: int, pages: Pages, chunk: int
+        self,
+        executor: QueueingExecutor,
+        file: GgufFile,
+        model: Gemma3,
+        plan: Plan,
+        context: int,
+        pages: Pages,
+        chunk: int,
     ) -> None:
-        self.executor, self.model, self.plan = executor, model, plan
+        self.executor, self.file, self.model, self.plan = executor, file, model, plan
         self.mode, self.context, self.page_size, self.chunk = plan.mode, context, pages.size, chunk
         self._weights = device_weights.to_executor(executor, model)
         entries = -(-context // pages.size)
-        self._cache = KvCache(
-            executor, plan.mode, model.n_layer, model.n_head_kv, pages.count, pages.size, entries
-        )
+        self._cache = KvCache(executor, plan.mode, model.n_layer, model.n_head_kv, pages.count, pages.size, entries)
         self._forward = Forward(executor, model, self._weights, self._cache, plan, chunk, context)
         self._runner = Runner(executor, self._forward, self._cache, pages, model.vocab)
         self._runner.prebuild()
-        self._current: Conversation | None = None
+        self._current: TokenSequence | None = None
 
     @classmethod
     def open(
@@ -228,7 +240,7 @@ class Engine:
         rule = {} if capability is None else {"rule": f"sm_{capability}"}
         chosen: Any = open_executor(executor, **rule) if isinstance(executor, str) else executor
         plan = choose(chosen, kv, device_weights.formats(model), capability, environ, gate)
-        return cls(chosen, model, plan, most, Pages(count, size), rows)
+        return cls(chosen, opened, model, plan, most, Pages(count, size), rows)
 
     def start(self) -> None:
         """Begin a new sequence, and let go the one that `prefill` and `decode` were about."""
@@ -237,11 +249,11 @@ class Engine:
         self._current = self.sequence()
 
     def prefill(self, tokens: Sequence[int] | np.ndarray, chunks: Sequence[int] | None = None) -> np.ndarray:
-        """Append tokens to the current sequence, or begin one: see `Conversation.prefill`."""
+        """Append tokens to the current sequence, or begin one: see `TokenSequence.prefill`."""
         return self._running().prefill(tokens, chunks)
 
     def decode(self, token: int) -> np.ndarray:
-        """Append one token to the current sequence: see `Conversation.decode`."""
+        """Append one token to the current sequence: see `TokenSequence.decode`."""
         return self._running().decode(token)
 
     def logits(
@@ -254,7 +266,7 @@ class Engine:
         tokens
             Token ids, at least one.
         chunks
-            As of `Conversation.prefill`.
+            As of `TokenSequence.prefill`.
         rows
             The most rows of a slice.
 
@@ -266,14 +278,34 @@ class Engine:
         Raises
         ------
         StrataError
-            As `Conversation.prefill`.
+            As `TokenSequence.prefill`.
         """
-        most = _within("rows", rows, self.chunk)
+        most = min(_within("rows", rows, MOST_CHUNK), self.chunk)
         return self._runner.every(self._tokens(tokens, 0), self._chunks(chunks), most)
 
-    def sequence(self) -> Conversation:
+    def sequence(self) -> TokenSequence:
         """A new sequence beside all others. They share the pages of the KV cache, and what their prompts begin with."""
-        return Conversation(self)
+        return TokenSequence(self)
+
+    def forget(self, order: Sequence[int] | None = None) -> None:
+        """Forget what is kept for later prompts.
+
+        Parameters
+        ----------
+        order
+            The order in which physical pages are given out from now on, which may leave some out; None for 0, 1, 2 and
+            on. It changes no bit.
+
+        Raises
+        ------
+        StrataError
+            While a sequence holds pages, and for an order that is none.
+        """
+        if self.pages.available < self.pages.count:
+            raise StrataError(
+                f"{self.pages.count - self.pages.available} pages are held, expected all sequences closed"
+            )
+        self._runner.pages = Pages(self._cache.pages, self.page_size, order)
 
     def facts(self) -> dict[str, Any]:
         """What serves and why, the sizes, and the bytes of everything on the executor."""
@@ -297,6 +329,11 @@ class Engine:
             },
         }
 
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the file. Raises ModelError where it has none that is known."""
+        return tokenizer_of(self.file, self.model.vocab)
+
     @property
     def pages(self) -> Pages:
         """Who holds which page of the KV cache."""
@@ -311,10 +348,12 @@ class Engine:
     def __enter__(self) -> Engine:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
-    def _running(self) -> Conversation:
+    def _running(self) -> TokenSequence:
         if self._current is None:
             self.start()
         assert self._current is not None

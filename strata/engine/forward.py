@@ -66,8 +66,8 @@ class _Seen:
 class Forward:
     """The buffers of a chunk, made once, and its launches.
 
-    Its attribute `turn` counts the chunks that `begin` was called for, so that who left something in the buffers can tell
-    whether it is still there.
+    Its attribute `turn` counts the chunks that `begin` was called for, so that who left something in the buffers can
+    tell whether it is still there.
 
     Parameters
     ----------
@@ -119,17 +119,26 @@ class Forward:
         }
         self._ids = self._words("tokens", (rows,))
         self._first = self._words("first cell", (1,))
-        self._steps_global, self._steps_local = (self._words(f"{name} steps", (rows, _WORDS)) for name in ("global", "local"))
+        self._steps_global, self._steps_local = (
+            self._words(f"{name} steps", (rows, _WORDS)) for name in ("global", "local")
+        )
         self._ids_local = self._words("cells of the window", (rows, self.window))
         self._ids_global = self._keep(executor.array(np.arange(context, dtype=np.int32), "all cells"))
         self._turns = {
-            whole: tuple(self._keep(executor.array(one, "a table of rope")) for one in tables(base, model.head_dim // 2, context))
+            whole: tuple(
+                self._keep(executor.array(one, "a table of rope")) for one in tables(base, model.head_dim // 2, context)
+            )
             for whole, base in ((True, model.rope_base_global), (False, model.rope_base_local))
         }
         self._lost = {
             what: self._words(f"lost by {what}", (1,)) for what in ("embedding tokens", "norms", "rounding activations")
         }
         self._lost["packing keys and values"] = cache.lost
+
+    @property
+    def grows(self) -> bool:
+        """Whether the blocks that are launched grow with the cells that a row sees."""
+        return self._attention.grows
 
     @property
     def nbytes(self) -> int:
@@ -262,7 +271,10 @@ class Forward:
         self._products(((layer.attn_q, self._q), (layer.attn_k, self._k), (layer.attn_v, self._v)), self._h, rows)
         whole = model.is_global(number)
         cos, sin = self._turns[whole]
-        for x, weight, heads in ((self._q, layer.attn_q_norm, model.n_head), (self._k, layer.attn_k_norm, model.n_head_kv)):
+        for x, weight, heads in (
+            (self._q, layer.attn_q_norm, model.n_head),
+            (self._k, layer.attn_k_norm, model.n_head_kv),
+        ):
             self._norm(x, weight, x, rows * heads, model.head_dim)
             rope.launch(executor, x, self._steps_global, cos, sin, x, rows, heads, model.head_dim)
         cache.append(executor, number, self._k, self._v, self._steps_global, rows)
@@ -272,7 +284,16 @@ class Forward:
         seen = (self._ids_global, self._steps_global, 0) if whole else (self._ids_local, self._steps_local, self.window)
         ids, steps, stride = seen
         inputs = Inputs(
-            self._q, cache.pool(number), ids, steps, cache.mode, rows, model.n_head_kv, self._group, stride, cache.page_size
+            self._q,
+            cache.pool(number),
+            ids,
+            steps,
+            cache.mode,
+            rows,
+            model.n_head_kv,
+            self._group,
+            stride,
+            cache.page_size,
         )
         self._attention.launch(executor, inputs, self._mixed, reach if whole else min(reach, self.window))
         if cache.rotated_v:

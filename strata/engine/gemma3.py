@@ -227,7 +227,7 @@ class _Loading:
     def _kind(self) -> None:
         architecture = self._file.metadata("general.architecture")
         if architecture != ARCHITECTURE:
-            self._file.refuse(f"its architecture is {shown(architecture, _SHOWN)!r}; expected {ARCHITECTURE!r}")
+            self._file.refuse(f"its architecture is {shown(repr(architecture), _SHOWN)}; expected {ARCHITECTURE!r}")
         parts = self._file.metadata("split.count", 0)
         if parts not in (0, 1):
             self._file.refuse(f"it is one of {shown(parts, _SHOWN)} parts of a model; expected a whole one")

@@ -82,6 +82,7 @@ class KvCache:
         self.mode = mode
         self.layers = layers
         self.kv_heads = kv_heads
+        self.pages = pages
         self.page_size = page_size
         self.entries = entries
         self.rotated_k, self.rotated_v = rotated_planes(mode)
@@ -129,9 +130,7 @@ class KvCache:
         (k, v) = self._planes[layer]
         return PoolBuffers(k.cells, k.scales, v.cells, v.scales, self._table)
 
-    def append(
-        self, executor: Executor, layer: int, k: Buffer, v: Buffer, steps: Buffer, rows: int
-    ) -> list[Witness]:
+    def append(self, executor: Executor, layer: int, k: Buffer, v: Buffer, steps: Buffer, rows: int) -> list[Witness]:
         """Queue the packing of rows into a layer.
 
         Parameters

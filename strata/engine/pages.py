@@ -63,21 +63,21 @@ class Pages:
     size
         Cells of a page.
     order
-        The order in which pages that were never used are given out; None for 0, 1, 2 and on.
+        The order in which pages that were never used are given out, which may leave some out; None for 0, 1, 2 and on.
 
     Raises
     ------
     StrataError
-        For fewer than one page or cell, and for an order that does not name each page once.
+        For fewer than one page or cell, and for an order that names another page or one twice.
     """
 
     def __init__(self, count: int, size: int, order: Sequence[int] | None = None) -> None:
         if count < 1 or size < 1:
             raise StrataError(f"{count} pages of {size} cells, expected at least 1 of each")
         given = list(range(count)) if order is None else list(order)
-        if sorted(given) != list(range(count)):
-            raise StrataError(f"an order of {len(given)} pages, expected each of 0 to {count - 1} once")
-        self.count = count
+        if not given or len(set(given)) < len(given) or not set(given) <= set(range(count)):
+            raise StrataError(f"an order of {len(given)} pages, expected pages of 0 to {count - 1}, each once")
+        self.count = len(given)
         self.size = size
         self._free = given[::-1]
         self._holders = [0] * count
@@ -167,7 +167,7 @@ class Pages:
         """
         if len(table) + len(tokens) > len(table.pages) * self.size:
             raise StrataError(
-                f"{len(table) + len(tokens)} tokens in {len(table.pages)} pages of {self.size} cells: reserve them first"
+                f"{len(table) + len(tokens)} tokens in {len(table.pages)} pages of {self.size}, expected them reserved"
             )
         table.tokens.extend(tokens)
         while not table._apart and (len(table._chain) + 1) * self.size <= len(table):
@@ -195,7 +195,9 @@ class Pages:
             raise StrataError(f"a sequence of {len(table)} tokens cut to {length}, expected 0 to {len(table)}")
         whole = length // self.size
         if length % self.size and whole < len(table._chain):
-            raise StrataError(f"cut to {length} tokens within a page that is shared; expected a multiple of {self.size}")
+            raise StrataError(
+                f"cut to {length} tokens within a page that is shared; expected a multiple of {self.size}"
+            )
         needed = -(-length // self.size)
         while len(table.pages) > needed:
             self._let_go(table.pages.pop())

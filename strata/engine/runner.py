@@ -3,7 +3,7 @@ work, so that whatever stops it leaves the sequence as it was."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -153,9 +153,9 @@ class Runner:
         self._forward.check()
 
     def _replay(self, cells: int) -> Replay:
-        """The recording of one token that sees up to so many cells. Its grids reach as far as the next power of two, and
-        blocks beyond the token's cells end at once."""
-        reach = _LEAST_REACH
+        """The recording of one token that sees up to so many cells. Where grids grow with the cells, they reach as far
+        as the next power of two, and blocks beyond the token's cells end at once."""
+        reach = _LEAST_REACH if self._forward.grows else self._forward.context
         while reach < cells:
             reach *= 2
         reach = min(reach, self._forward.context)
@@ -186,4 +186,3 @@ def pieces(count: int, chunks: Iterator[int]) -> Iterator[tuple[int, int]]:
         rows = min(next(chunks), count - start)
         yield start, rows
         start += rows
-

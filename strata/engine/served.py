@@ -16,6 +16,7 @@ from strata.device import LANES, Device, named, this_machine
 from strata.dispatch import Gate, Served, serve
 from strata.executors.base import Executor, StrataError
 from strata.executors.lanes.rules import parse_rule
+from strata.gates.gate import Decision
 from strata.gates.installed import InstalledGate
 from strata.kernels import registry, tiers
 from strata.kernels.path import Path
@@ -106,7 +107,7 @@ def choose(
     """
     device = _device(executor, capability)
     asked = switches.read(environ)
-    decides = InstalledGate(environ) if gate is None else gate
+    decides = _installed(environ) if gate is None else gate
     attention = _able(serve("prompt_attention", mode, device, asked, decides))
     path = PATHS[str(attention.path)]
     if capability is not None and registry.find(path.operation).rounded_sums and tiers.find(path.tier).tensor_cores:
@@ -121,6 +122,18 @@ def _device(executor: Executor, capability: int | None) -> Device:
     if capability is not None:
         raise StrataError(f"capability {capability} is asked for on a card, expected none: it is for lanes")
     return this_machine()
+
+
+def _installed(environ: Mapping[str, str]) -> Gate:
+    """The gate of this installation, whose records are read when it is first asked: lanes never ask."""
+    made: list[InstalledGate] = []
+
+    def decide(path: Path, device: Device) -> Decision:
+        if not made:
+            made.append(InstalledGate(environ))
+        return made[0](path, device)
+
+    return decide
 
 
 def _able(served: Served) -> Served:

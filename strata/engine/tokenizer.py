@@ -201,7 +201,7 @@ def tokenizer_of(file: GgufFile, n_vocab: int) -> Tokenizer:
     for key, expected in (("model", "llama"), ("add_space_prefix", False), ("add_bos_token", True)):
         found = file.metadata(f"tokenizer.ggml.{key}")
         if type(found) is not type(expected) or found != expected:
-            file.refuse(f"key tokenizer.ggml.{key} is {shown(found, _SHOWN)!r}; expected {expected!r}")
+            file.refuse(f"key tokenizer.ggml.{key} is {shown(repr(found), _SHOWN)}; expected {expected!r}")
     pieces = file.metadata("tokenizer.ggml.tokens")
     if not isinstance(pieces, list) or len(pieces) != n_vocab:
         found = len(pieces) if isinstance(pieces, list) else shown(pieces, _SHOWN)
@@ -212,7 +212,7 @@ def tokenizer_of(file: GgufFile, n_vocab: int) -> Tokenizer:
         if not PieceType.NORMAL <= kind <= PieceType.BYTE:
             file.refuse(f"piece {token} has type {kind}; expected {PieceType.NORMAL} to {PieceType.BYTE}")
         if kind == PieceType.BYTE and not _BYTE.fullmatch(piece):
-            file.refuse(f"piece {token} is the byte {shown(piece, _SHOWN)!r}; expected one such as '<0x0A>'")
+            file.refuse(f"piece {token} is the byte {shown(repr(piece), _SHOWN)}; expected one such as '<0x0A>'")
         if not piece and kind in (PieceType.NORMAL, PieceType.USER_DEFINED):
             file.refuse(f"piece {token} is empty; expected text")
     return Tokenizer(

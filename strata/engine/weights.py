@@ -10,7 +10,8 @@ import numpy as np
 from strata.engine.gemma3 import Gemma3, Layer
 from strata.engine.gguf_file import Tensor
 from strata.executors.base import Buffer, Executor
-from strata.kernels.linear_weights import Weights, upload
+from strata.kernels.embedding import upload
+from strata.kernels.linear_weights import Weights
 
 
 @dataclass(frozen=True)

@@ -73,18 +73,25 @@ DEVICE void dots(const u32 (&a)[2][4], const u32 (&b)[N][2], i32 (&d)[kScales][2
   }
 }
 
-// acc += this group of 32: fragments as add_group of include/group_product.cuh has them. offset: of rows as a_scale, sum:
-// of columns as b_scale.
+// acc += this group of 32: fragments as add_group of include/group_product.cuh has them. offset: of rows as a_scale.
+// units, column: where the first of the lane's columns has its unit; inside: the group in it.
 DEVICE void add_terms(float (&acc)[2][2][4], const u32 (&a)[2][4], const u32 (&b)[2][2], const float (&a_scale)[kScales][2][2],
-                      const float (&offset)[2][2], const float (&b_scale)[2][2], const float (&sum)[2][2]) {
+                      const float (&offset)[2][2], Shared<u8> units, int column, int inside) {
   constexpr int kTogether = kScales == 1 && !kOffset ? 2 : 1;   // column tiles, for the sake of registers
 #pragma unroll
   for (int first = 0; first < 2; first += kTogether) {
     u32 part[kTogether][2];
+    float b_scale[kTogether][2], sum[kTogether][2];
 #pragma unroll
     for (int n = 0; n < kTogether; ++n) {
       part[n][0] = b[first + n][0];
       part[n][1] = b[first + n][1];
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int at = column + ((first + n) * 8 + c) * kColumn + inside * 4;
+        b_scale[n][c] = units.ld<float>(at);
+        sum[n][c] = kOffset ? __int2float_rn(units.ld<i32>(at + kColumnSums)) : 0.0f;
+      }
     }
     i32 d[kScales][2][kTogether][4];
     dots<kTogether>(a, part, d);
@@ -96,8 +103,8 @@ DEVICE void add_terms(float (&acc)[2][2][4], const u32 (&a)[2][4], const u32 (&b
         for (int i = 0; i < 4; ++i) {
           float v = __fmul_rn(dot_value(d[0][m][n][i]), a_scale[0][m][i >> 1]);
           if constexpr (kScales == 2) v = __fmaf_rn(dot_value(d[kScales - 1][m][n][i]), a_scale[kScales - 1][m][i >> 1], v);
-          if constexpr (kOffset) v = __fmaf_rn(-offset[m][i >> 1], sum[first + n][i & 1], v);
-          acc[m][first + n][i] = __fmaf_rn(v, b_scale[first + n][i & 1], acc[m][first + n][i]);
+          if constexpr (kOffset) v = __fmaf_rn(-offset[m][i >> 1], sum[n][i & 1], v);
+          acc[m][first + n][i] = __fmaf_rn(v, b_scale[n][i & 1], acc[m][first + n][i]);
         }
   }
 }
@@ -172,16 +179,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
             u32 r[4];
             ldmatrix_x4<false>(r, activations, unit + p * 32 * kColumn + b_from + inside * 32);
             const u32 b[2][2] = {{r[0], r[1]}, {r[2], r[3]}};
-            float b_scale[2][2], sum[2][2];
-#pragma unroll
-            for (int n = 0; n < 2; ++n)
-#pragma unroll
-              for (int c = 0; c < 2; ++c) {
-                const int column = unit + (p * 32 + my_columns + n * 8 + 2 * t + c) * kColumn;
-                b_scale[n][c] = activations.ld<float>(column + inside * 4);
-                sum[n][c] = kOffset ? __int2float_rn(activations.ld<i32>(column + kColumnSums + inside * 4)) : 0.0f;
-              }
-            add_terms(acc[p], a, b, a_scale, offset, b_scale, sum);
+            add_terms(acc[p], a, b, a_scale, offset, activations, unit + (p * 32 + my_columns + 2 * t) * kColumn, inside);
           }
       }
     }

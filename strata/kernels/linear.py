@@ -3,8 +3,8 @@
 The formulas stand there: an exact integer dot for every group of 32, or two halves of it, then FP32 operations in one
 order, so that the tile, the tier and what else is in a launch change no bit.
 
-A block makes 128 outputs of up to `columns` rows of activations, 256 values of K a step. Weights are decoded once a
-tile. Columns that no row needs are left out 32 at a time. Tiers: `sm80` m16n8k32 (m16n8k16 for a scale of 16 values) and
+A block makes 128 outputs of up to `columns` rows of activations, 256 values of K a step. Weights are decoded once
+a tile. Columns that no row needs are left out 32 at a time. Tiers: `sm80` m16n8k32 (m16n8k16 for scales of 16) and
 cp.async; `sm75` m8n8k16, plain loads and at most 64 KiB of shared memory, where the tile of some formats is narrower.
 """
 
@@ -25,8 +25,10 @@ from strata.kernels.required import Required
 THREADS = 256
 #: Outputs of a tile, and values of K of a step.
 ROWS, STEP = 128, 256
-#: Columns of a tile, widest first.
+#: Columns of a tile, widest first, and how many of formats for whose values the registers would not last for more:
+#: their offsets are held besides, or many words of a group.
 COLUMNS = (128, 96, 64)
+NARROW, NARROW_COLUMNS = ("q5_1", "q4_k", "q5_k", "q6_k"), 96
 #: Bytes of a column's unit in shared memory, and those that sums of codes take besides.
 COLUMN_BYTES, SUMS_BYTES = 144, 32
 #: Units of a column in shared memory at once, and blocks that the registers of one multiprocessor must hold together.
@@ -53,7 +55,7 @@ def shared_bytes(form: str, tier: int, columns: int) -> int:
 
 
 def columns(form: str, tier: int) -> int:
-    """Columns of a tile: the most that fit in the shared memory of a tier.
+    """Columns of a tile: the most that fit in the shared memory of a tier, and in registers.
 
     Parameters
     ----------
@@ -63,24 +65,26 @@ def columns(form: str, tier: int) -> int:
         75 or 80.
     """
     limit = tiers.of_capability(tier).shared_bytes
-    return next(n for n in COLUMNS if shared_bytes(form, tier, n) <= limit)
+    widest = NARROW_COLUMNS if form in NARROW else COLUMNS[0]
+    return next(n for n in COLUMNS if n <= widest and shared_bytes(form, tier, n) <= limit)
 
 
-def kernel(form: str, tier: int) -> Kernel:
-    """The product with weights of a format.
+def kernel(path: Path, rows: int | None = None) -> Kernel:
+    """The product, which is the same for any number of rows.
 
     Parameters
     ----------
-    form
-        One of `LINEAR_FORMATS`.
-    tier
-        75 or 80.
+    path
+        A path of this operation.
+    rows
+        Rows of activations of the launch.
 
     Raises
     ------
     StrataError
-        For another format or tier.
+        For a format that products do not take, and for another tier than `sm75` and `sm80`.
     """
+    form, tier = path.mode, path.tier_number
     if tier not in STAGED:
         raise StrataError(f"linear: tier {tier}, expected 75 or 80")
     wide = columns(form, tier)
@@ -98,7 +102,7 @@ def kernel(form: str, tier: int) -> Kernel:
 
 def kernels(path: Path) -> list[Kernel]:
     """What a run of the path launches."""
-    return [linear_quantise.kernel(), kernel(path.mode, path.tier_number)]
+    return [linear_quantise.kernel(), kernel(path)]
 
 
 def launch(
@@ -129,9 +133,8 @@ def launch(
         For weights of another format than the path's.
     """
     check_path(path, weights)
-    made = kernel(weights.format, path.tier_number)
     grid = (-(-weights.outputs // ROWS), -(-rows // columns(weights.format, path.tier_number)), 1)
-    return executor.launch(made, grid, linear_dp4a.arguments(weights, units, out, rows, first))
+    return executor.launch(kernel(path), grid, linear_dp4a.arguments(weights, units, out, rows, first))
 
 
 def run(executor: Executor, path: Path, blocks: np.ndarray, x: np.ndarray) -> Multiplied:

@@ -100,25 +100,25 @@ def shape_for(rows: int) -> Shape:
     return FEW if rows <= FEW.rows else MANY
 
 
-def kernel(form: str, rows: int) -> Kernel:
-    """The product with weights of a format.
+def kernel(path: Path, rows: int) -> Kernel:
+    """The product of a launch.
 
     Parameters
     ----------
-    form
-        One of `LINEAR_FORMATS`.
+    path
+        A path of this operation.
     rows
         Rows of activations of the launch.
 
     Raises
     ------
     StrataError
-        For another format.
+        For a format that products do not take.
     """
     shape = shape_for(rows)
     defines = (
         ("TIER", 75),
-        ("WEIGHTS", linear_format(form).ggml_type),
+        ("WEIGHTS", linear_format(path.mode).ggml_type),
         ("OUTPUTS", OUTPUTS),
         ("MANY_THREADS", MANY.threads),
         ("MANY_ROWS", MANY.rows),
@@ -127,13 +127,13 @@ def kernel(form: str, rows: int) -> Kernel:
         ("FEW_ROWS", FEW.rows),
         ("FEW_GROUPS", FEW.groups),
     )
-    size = device_table(form).nbytes + (OUTPUTS + 1) * shape.groups * shape.rows * 4
+    size = device_table(path.mode).nbytes + (OUTPUTS + 1) * shape.groups * shape.rows * 4
     return Kernel("linear_dp4a", shape.entry, shape.threads, size, defines)
 
 
 def kernels(path: Path) -> list[Kernel]:
     """What a run of the path launches: many rows and few, and what makes their codes."""
-    return [linear_quantise.kernel(), kernel(path.mode, MANY.rows), kernel(path.mode, FEW.rows)]
+    return [linear_quantise.kernel(), kernel(path, MANY.rows), kernel(path, FEW.rows)]
 
 
 def launch(
@@ -165,7 +165,7 @@ def launch(
     """
     check_path(path, weights)
     grid = (-(-weights.outputs // OUTPUTS), -(-rows // shape_for(rows).rows), 1)
-    return executor.launch(kernel(weights.format, rows), grid, arguments(weights, units, out, rows, first))
+    return executor.launch(kernel(path, rows), grid, arguments(weights, units, out, rows, first))
 
 
 def arguments(weights: Weights, units: Buffer, out: Buffer, rows: int, first: int) -> list[Argument]:

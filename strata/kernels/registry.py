@@ -23,6 +23,7 @@ from strata.kernels import (
     kv_pack,
     linear,
     linear_dp4a,
+    linear_f16,
     prompt_attention,
     residual,
     rms_norm,
@@ -36,7 +37,7 @@ from strata.kernels.descriptor import Descriptor
 _MODULES = (
     decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router,
     combine, block_select_warp, block_select, block_topk, rms_norm, gated, softcap, residual, rope,
-    visible_cells, linear_dp4a, linear, embedding,
+    visible_cells, linear_dp4a, linear, embedding, linear_f16,
 )  # fmt: skip
 
 #: Every operation by name.

@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from strata.executors.base import Executor, Kernel, StrataError
+from strata.kernels.embedding import Embedded
 from strata.kernels.kv_pack import Packed
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.selection import Result
 from validation.controls import stub_packing
 from validation.controls.experts import said
+from validation.controls.positions import embedded, turning
+from validation.controls.positions import judged as judged_positions
 from validation.controls.router import combining, judged, routing
 from validation.controls.selection import chosen
 from validation.controls.selection import judged as judged_selection
@@ -218,6 +221,25 @@ def _choose(operation: str, path: Path, meddler: Meddler) -> Findings:
     return chosen(select, "topk_digits")
 
 
+def _turn(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = turning()
+    own.turn = _meddled(own.turn, meddler)
+    return judged_positions(own, "rope_decades")
+
+
+def _embed(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = embedded()
+    plain = own.embed
+
+    def embed(executor: Executor, form: str, matrix: np.ndarray, *rest: Any) -> Embedded:
+        return cast(
+            Embedded, _meddled(lambda on, given, *more: plain(on, form, given, *more), meddler)(executor, matrix, *rest)
+        )
+
+    own.embed = embed
+    return judged_positions(own, "embedding_bell")
+
+
 #: Of each operation a path, what runs its case, the input that is changed, and the check that refuses a fault which
 #: leaves no trace in its inputs.
 OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], str, str]] = {
@@ -232,6 +254,8 @@ OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], st
     "block_select": ("block_select/fp32/simt", _select, "q", "scores"),
     "block_select_warp": ("block_select_warp/fp32/simt", _select, "q", "scores"),
     "block_topk": ("block_topk/fp32/simt", _choose, "scores", "bits"),
+    "rope": ("rope/fp32/simt", _turn, "x", "bits"),
+    "embedding": ("embedding/q5_1/simt", _embed, "blocks", "bits"),
 }
 
 

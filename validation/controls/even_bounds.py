@@ -33,6 +33,10 @@ from validation.operations.block_select.case import SelectCase
 from validation.operations.block_select.inputs import build as build_selection
 from validation.operations.combine import bound as combine_bounds
 from validation.operations.combine.inputs import sums
+from validation.operations.embedding import bound as embedding_bounds
+from validation.operations.embedding import inputs as embedding_inputs
+from validation.operations.embedding import reference as embedding_reference
+from validation.operations.embedding.case import EmbeddingCase
 from validation.operations.experts import bound as expert_bounds
 from validation.operations.experts import bound_decode as decode_bounds
 from validation.operations.experts import expected
@@ -46,6 +50,9 @@ from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.reference import Weights
 from validation.operations.kv_pack import bound as pack_bounds
 from validation.operations.kv_pack.case import Case
+from validation.operations.rope import bound as rope_bounds
+from validation.operations.rope import inputs as rope_inputs
+from validation.operations.rope.case import RopeCase
 from validation.operations.router import bound as router_bounds
 from validation.operations.router import reference as router_reference
 from validation.operations.router.inputs import logits
@@ -269,6 +276,37 @@ def _scores_grow(path: Path) -> str:
     return _grown(*_selection(path))
 
 
+@cache
+def _turned() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, heads and dims of both halves that are copies of one another, and such tables."""
+    data = rope_inputs.build(RopeCase("rope_decades", 5, 3, 2, 16, 1))
+    at = data.positions
+    return frozen((_copies(data.x, 0, 1, 2), _copies(data.cos[at], 0, 1), _copies(data.sin[at], 0, 1)))
+
+
+def _rope() -> str:
+    return _alike(*(rope_bounds.turned(*_turned(), rounded) for rounded in (False, True)))
+
+
+def _rope_grows() -> str:
+    """Of tables that are exact: the rounding of a subnormal cosine does not grow."""
+    x, *tables = _turned()
+    return _grown(*(rope_bounds.turned(one, *tables, False) for one in (x, x * np.float32(_LARGER))))
+
+
+def _embeddings() -> np.ndarray:
+    data = embedding_inputs.build(EmbeddingCase("embedding_bell", 5, 3, 64, 9), "q5_1")
+    return _copies(embedding_reference.embed(data.mode, data.matrix[data.ids], float(data.factor)), 0, 1)
+
+
+def _embedding() -> str:
+    return _alike(*(embedding_bounds.embedded(_embeddings(), offset) for offset in (False, True)))
+
+
+def _embedding_grows() -> str:
+    return _grown(*(embedding_bounds.embedded(_embeddings() * by, True) for by in (1, _LARGER)))
+
+
 def even() -> Iterator[Control]:
     """Bounds of every operation, over all their elements at once."""
     for name, path in PATHS.items():
@@ -287,6 +325,10 @@ def even() -> Iterator[Control]:
         ("combine", _combine, EVEN),
         ("combine: ranks in another order", _combine_ranks, EVEN),
         ("combine: larger rows", _combine_grows, GROWS),
+        ("rope", _rope, EVEN),
+        ("rope: larger heads", _rope_grows, GROWS),
+        ("embedding", _embedding, EVEN),
+        ("embedding: larger factors", _embedding_grows, GROWS),
         ("experts: products", _products, EVEN),
         ("experts: products of larger tokens", _products_grow, GROWS),
         ("experts: hidden", _hidden, EVEN),

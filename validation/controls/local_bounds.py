@@ -29,11 +29,18 @@ from validation.operations.block_select.case import SelectCase
 from validation.operations.block_select.inputs import build as build_selection
 from validation.operations.combine import bound as combine_bounds
 from validation.operations.combine.inputs import sums
+from validation.operations.embedding import bound as embedding_bounds
+from validation.operations.embedding import inputs as embedding_inputs
+from validation.operations.embedding import reference as embedding_reference
+from validation.operations.embedding.case import EmbeddingCase
 from validation.operations.experts import bound as expert_bounds
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.kv_pack import bound as pack_bounds
 from validation.operations.kv_pack.case import Case
+from validation.operations.rope import bound as rope_bounds
+from validation.operations.rope import inputs as rope_inputs
+from validation.operations.rope.case import RopeCase
 from validation.operations.router import bound as router_bounds
 from validation.operations.router import reference as router_reference
 from validation.operations.router.inputs import logits
@@ -170,6 +177,28 @@ def _selection(path: Path, axis: int) -> str:
     return _raised(bounds[0], bounds[1], kept, raised)
 
 
+def _rope(axis: int) -> str:
+    """Another row, another head, or another pair of dims is larger."""
+    data = rope_inputs.build(RopeCase("rope_decades", 5, 3, 2, 16, 9))
+    at, half = data.positions, data.x.shape[2] // 2
+    x = data.x.copy()
+    pair: Any = (np.s_[:1,], np.s_[:, :1], np.s_[..., ::half])[axis]
+    kept: Any = (np.s_[1:,], np.s_[:, 1:], np.s_[..., np.arange(2 * half) % half > 0])[axis]
+    x[pair] *= _LARGER
+    bounds = [rope_bounds.turned(one, data.cos[at], data.sin[at], True) for one in (data.x, x)]
+    return _raised(bounds[0], bounds[1], kept, pair)
+
+
+def _embedding() -> str:
+    """Another value is larger."""
+    data = embedding_inputs.build(EmbeddingCase("embedding_bell", 5, 3, 64, 9), "q5_1")
+    exact = embedding_reference.embed(data.mode, data.matrix[data.ids], float(data.factor))
+    other = exact.copy()
+    other[..., :1] *= float(_LARGER)
+    bounds = [embedding_bounds.embedded(one, True) for one in (exact, other)]
+    return _raised(bounds[0], bounds[1], np.s_[..., 1:], np.s_[..., :1])
+
+
 def local() -> Iterator[Control]:
     """Bounds of every operation, along every axis along which elements know nothing of one another."""
     for name in ("prompt_attention/fp16/sm80", "prompt_attention/fp16/sm75", "decode_attention/fp16/simt"):
@@ -191,6 +220,10 @@ def local() -> Iterator[Control]:
         ("router: other ranks", _rank),
         ("combine: other tokens", partial(_combine, 0)),
         ("combine: other columns", partial(_combine, 1)),
+        ("rope: other rows", partial(_rope, 0)),
+        ("rope: other heads", partial(_rope, 1)),
+        ("rope: other dims", partial(_rope, 2)),
+        ("embedding: other values", _embedding),
         ("experts: other tokens", partial(_expert, 0)),
         ("experts: other rows of weights", partial(_expert, 1)),
     )

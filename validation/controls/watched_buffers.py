@@ -29,11 +29,14 @@ from validation.operations import registry
 from validation.operations.attention import pools
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.block_select.case import SelectCase
+from validation.operations.embedding.case import EmbeddingCase
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.kernels import OPERATIONS
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.packing import Packing
+from validation.operations.rope.case import RopeCase
+from validation.operations.visible_cells.case import CellsCase
 
 
 class Ledger(StubExecutor):
@@ -106,6 +109,19 @@ def _selection(executor: Executor, path: Path) -> None:
     _timed(operation.prepare(), executor, path, operation.inputs(trial))
 
 
+def _positions(executor: Executor, path: Path) -> None:
+    """Rope, embeddings or visible cells."""
+    operation = registry.of(path)
+    assert isinstance(operation, RowOperation)
+    case = {
+        "rope": RopeCase("rope_decades", 5, 2, 1, 16, 9),
+        "embedding": EmbeddingCase("embedding_bell", 5, 2, 256, 3),
+        "visible_cells": CellsCase("cells_chunk", 5, 3, 2, 4),
+    }[operation.data]
+    trial = Trial(operation, case, path, executor, Settings(), Memo())
+    operation.run(executor, path, operation.inputs(trial))
+
+
 _CASE = Case("signed_decades", 5, 41, 1, 4, n_head_kv=2, group=4)
 #: What runs the host code of each operation.
 HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
@@ -120,6 +136,9 @@ HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
     "block_select": _selection,
     "block_select_warp": _selection,
     "block_topk": _selection,
+    "rope": _positions,
+    "embedding": _positions,
+    "visible_cells": _positions,
 }
 _OLDER = ("codes of h", "codes of x", "gate and up", "h", "h lost", "output lost", "rows", "x lost")
 _PACKED = ("k pool", "lost", "out", "v pool")
@@ -143,6 +162,9 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     "block_select": ("exponents of keys", "exponents of q", "ids", "scores", "split keys", "split q"),
     "block_select_warp": ("ids", "scores"),
     "block_topk": ("ids",),
+    "rope": ("out",),
+    "embedding": ("lost", "out"),
+    "visible_cells": ("ids_local", "steps_global", "steps_local"),
 }
 #: Modes of experts with every kind of codebook: host code knows no other difference between them.
 _EXPERT_MODES = ("iq3_xxs/iq4_nl", "iq2_s/q2_0")

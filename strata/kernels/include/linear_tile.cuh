@@ -15,7 +15,9 @@ DEVICE void bring_blocks(Shared<u8> weights, Shared<float> scales, Shared<float>
   if (part >= count) return;
   constexpr int kScales = Blocks<TYPE>::scales;
   constexpr int kTurns = kRows * kParts / THREADS;
-  constexpr int kAhead = TYPE == TYPE_Q6_K || TYPE == TYPE_Q5_K ? 1 : kScales == 1 && Blocks<TYPE>::halves < 10 && !kOfSixes<TYPE> ? kTurns : 2;
+  // As many as registers last for.
+  constexpr bool kSmall = kScales == 1 && !kHasOffset<TYPE> && Blocks<TYPE>::halves < 10;
+  constexpr int kAhead = kSmall ? kTurns : kHasOffset<TYPE> || TYPE == TYPE_Q6_K ? 1 : 2;
 #pragma unroll
   for (int turn = 0; turn < kTurns; turn += kAhead) {
     Group<TYPE> fetched[kAhead];

@@ -7,6 +7,7 @@ global. Its weights are random, in formats that the `gguf` package can write.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,15 @@ def write(
 
 def add_tensor(writer: Any, name: str, shape: tuple[int, ...], kinds: Mapping[str, str], seed: int) -> None:
     """Add random weights of a tensor, which follow from its name and the seed alone."""
+    kind = kinds.get(name.split(".")[-1], "f32" if len(shape) == 1 else "q8_0").upper()
+    writer.add_tensor(f"{name}.weight", weights(name, shape, kind, seed), raw_dtype=gguf.GGMLQuantizationType[kind])
+
+
+@cache
+def weights(name: str, shape: tuple[int, ...], kind: str, seed: int) -> np.ndarray:
+    """Blocks of random weights."""
     generator = np.random.Generator(np.random.Philox(key=[seed, int.from_bytes(name.encode()[-8:], "little")]))
-    role = name.split(".")[-1]
     norm = len(shape) == 1
-    kind = gguf.GGMLQuantizationType[kinds.get(role, "f32" if norm else "q8_0").upper()]
     values = generator.uniform(0.5, 1.5, shape) if norm else generator.standard_normal(shape) / np.sqrt(shape[-1])
-    writer.add_tensor(f"{name}.weight", gguf.quants.quantize(values.astype(np.float32), kind), raw_dtype=kind)
+    found: np.ndarray = gguf.quants.quantize(values.astype(np.float32), gguf.GGMLQuantizationType[kind])
+    return found
