@@ -23,19 +23,23 @@ D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415, 2016: 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable
+from threading import Lock
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from validation.quality.fp64_file import Float32, Float64, Sizes
 from validation.quality.fp64_kv import roundings
+from validation.quality.parallel import each, parts
 
 Int64 = NDArray[np.int64]
+_Made = TypeVar("_Made")
 
-#: Queries whose scores are held at once; rows of the vocabulary that are held in FP64 at once. Memory, not meaning.
-QUERIES, PIECES = 256, 32_768
+#: Rows of a layer that one core works on; rows whose logits it holds; rows of the vocabulary that it holds in FP64.
+#: Memory and speed, not meaning.
+ROWS, LOGITS, PIECES = 128, 64, 32_768
 
 
 class Weights(Protocol):
@@ -55,10 +59,10 @@ def norm(x: Float64, weight: Float64, epsilon: float) -> Float64:
     return scaled
 
 
-def rotated(x: Float64, base: float) -> Float64:
-    """x [n, heads, d] with elements (i, i + d/2) of row p turned by the angle p * base^(-2i/d)."""
+def rotated(x: Float64, base: float, n: int) -> Float64:
+    """x [m, heads, d], the last m of n positions, with elements (i, i + d/2) of position p turned by p * base^(-2i/d)."""
     half = x.shape[-1] // 2
-    angles = np.arange(len(x), dtype=np.float64)[:, None, None] * base ** (-np.arange(half) / half)
+    angles = np.arange(n - len(x), n, dtype=np.float64)[:, None, None] * base ** (-np.arange(half) / half)
     turned = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angles)
     return np.concatenate([turned.real, turned.imag], axis=-1)
 
@@ -68,17 +72,18 @@ def attended(q: Float64, k: Float64, v: Float64, window: int | None) -> Float64:
     m, heads, d = q.shape
     n, group = len(k), heads // k.shape[1]
     out = np.empty_like(q)
-    for rows in chunks(m, QUERIES):
+
+    def some(task: tuple[slice, int]) -> None:
+        rows, head = task
         start, stop = n - m + rows.start, n - m + rows.stop
         first = 0 if window is None else max(0, start - window + 1)
         back = np.arange(start, stop)[:, None] - np.arange(first, stop)[None, :]
-        hidden = (back < 0) | (back >= (n if window is None else window))
-        for head in range(heads):
-            keys, values = k[first:stop, head // group], v[first:stop, head // group]
-            scores = q[rows, head] @ keys.T / math.sqrt(d)
-            scores[hidden] = -np.inf
-            weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-            out[rows, head] = weights @ values / weights.sum(axis=-1, keepdims=True)
+        scores = q[rows, head] @ k[first:stop, head // group].T / math.sqrt(d)
+        scores[(back < 0) | (back >= (n if window is None else window))] = -np.inf
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        out[rows, head] = weights @ v[first:stop, head // group] / weights.sum(axis=-1, keepdims=True)
+
+    each(some, [(rows, head) for rows in parts(m, ROWS) for head in range(heads)])
     return out
 
 
@@ -98,8 +103,9 @@ class Fp64Model:
     """
 
     def __init__(self, weights: Weights) -> None:
-        self.weights = weights
+        self._weights = weights
         self.sizes = weights.sizes
+        self._lock = Lock()
         self._held: dict[str, Float64] = {}
         self._table: Float32 | None = None
 
@@ -122,52 +128,73 @@ class Fp64Model:
         """
         sizes = self.sizes
         keep_k, keep_v = roundings(kv)
-        x = self.weights.matrix("token_embd.weight", tokens).astype(np.float64) * math.sqrt(sizes.width)
+        x = self._weights.matrix("token_embd.weight", tokens).astype(np.float64) * math.sqrt(sizes.width)
         for layer in range(sizes.layers):
-            h = self._norm(x, layer, "attn_norm")
-            q, k, v = (
-                self._times(h, layer, f"attn_{part}").reshape(len(tokens), -1, sizes.head_dim) for part in "qkv"
-            )
-            base, window = sizes.base_of(layer), sizes.window_of(layer)
-            q = rotated(self._norm(q, layer, "attn_q_norm"), base)
-            k = rotated(self._norm(k, layer, "attn_k_norm"), base)
+            own = _Layer(self, layer)
+            q, k, v = (np.concatenate(part) for part in zip(*_by_rows(own.projected, x), strict=True))
             if layer == sizes.layers - 1:
                 x, q = x[first:], q[first:]
-            mixed = attended(q, keep_k(k), keep_v(v), window).reshape(len(q), -1)
-            x = x + self._norm(self._times(mixed, layer, "attn_output"), layer, "post_attention_norm")
-            h = self._norm(x, layer, "ffn_norm")
-            h = gelu(self._times(h, layer, "ffn_gate")) * self._times(h, layer, "ffn_up")
-            x = x + self._norm(self._times(h, layer, "ffn_down"), layer, "post_ffw_norm")
-        return norm(x, self._weight("output_norm.weight"), sizes.epsilon)
+            q, k = rotated(q, sizes.base_of(layer), len(k)), rotated(k, sizes.base_of(layer), len(k))
+            mixed = attended(q, keep_k(k), keep_v(v), sizes.window_of(layer)).reshape(len(q), -1)
+            x = np.concatenate(_by_rows(own.rest, x, mixed))
+        return norm(x, self.weight("output_norm"), sizes.epsilon)
 
     def logits(self, states: Float64) -> Float64:
         """Logits of normed states [k, width]: float64 [k, vocabulary]. The table is held in FP32, as it is exact there."""
-        if self._table is None:
-            self._table = self.weights.matrix("token_embd.weight")
+        with self._lock:
+            if self._table is None:
+                self._table = self._weights.matrix("token_embd.weight")
         out = np.empty((len(states), len(self._table)))
-        for first in range(0, len(self._table), PIECES):
-            out[:, first : first + PIECES] = states @ self._table[first : first + PIECES].astype(np.float64).T
+        for some in parts(len(self._table), PIECES):
+            out[:, some] = states @ self._table[some].astype(np.float64).T
         return out
 
-    def losses(self, states: Float64, tokens: Int64, rows: int = QUERIES) -> Float64:
-        """-ln p of each next token, float64 [n - 1], `rows` positions at once."""
-        parts = [
-            -log_likelihoods(self.logits(states[part]), tokens[part.start + 1 : part.stop + 1])
-            for part in chunks(len(tokens) - 1, rows)
-        ]
-        return np.concatenate([np.zeros(0), *parts])
+    def losses(self, states: Float64, tokens: Int64) -> Float64:
+        """-ln p of each next token, float64 [n - 1]."""
 
-    def _times(self, x: Float64, layer: int, name: str) -> Float64:
-        product: Float64 = x @ self._weight(f"blk.{layer}.{name}.weight").T
+        def some(rows: slice) -> Float64:
+            return -log_likelihoods(self.logits(states[rows]), tokens[rows.start + 1 : rows.stop + 1])
+
+        return np.concatenate([np.zeros(0), *each(some, parts(len(tokens) - 1, LOGITS))])
+
+    def weight(self, name: str) -> Float64:
+        """Weights in FP64, by their name without `.weight`."""
+        with self._lock:
+            if name not in self._held:
+                self._held[name] = self._weights.matrix(f"{name}.weight").astype(np.float64)
+            return self._held[name]
+
+
+class _Layer:
+    """What is done to each row of a layer by itself."""
+
+    def __init__(self, model: Fp64Model, layer: int) -> None:
+        self._model, self._layer, self._sizes = model, layer, model.sizes
+
+    def projected(self, x: Float64) -> tuple[Float64, Float64, Float64]:
+        """q and k, normed, and v, each [rows, heads, head_dim]."""
+        h = self._norm(x, "attn_norm")
+        q, k, v = (self._times(h, f"attn_{one}").reshape(len(x), -1, self._sizes.head_dim) for one in "qkv")
+        return self._norm(q, "attn_q_norm"), self._norm(k, "attn_k_norm"), v
+
+    def rest(self, x: Float64, mixed: Float64) -> Float64:
+        """The stream behind the layer, from what was before it and what attention gave."""
+        x = x + self._norm(self._times(mixed, "attn_output"), "post_attention_norm")
+        h = self._norm(x, "ffn_norm")
+        h = gelu(self._times(h, "ffn_gate")) * self._times(h, "ffn_up")
+        return x + self._norm(self._times(h, "ffn_down"), "post_ffw_norm")
+
+    def _times(self, x: Float64, name: str) -> Float64:
+        product: Float64 = x @ self._model.weight(f"blk.{self._layer}.{name}").T
         return product
 
-    def _norm(self, x: Float64, layer: int, name: str) -> Float64:
-        return norm(x, self._weight(f"blk.{layer}.{name}.weight"), self.sizes.epsilon)
+    def _norm(self, x: Float64, name: str) -> Float64:
+        return norm(x, self._model.weight(f"blk.{self._layer}.{name}"), self._sizes.epsilon)
 
-    def _weight(self, name: str) -> Float64:
-        if name not in self._held:
-            self._held[name] = self.weights.matrix(name).astype(np.float64)
-        return self._held[name]
+
+def _by_rows(work: Callable[..., _Made], *arrays: Float64) -> list[_Made]:
+    """What `work` makes of the rows of arrays, `ROWS` of them at once."""
+    return each(lambda rows: work(*(array[rows] for array in arrays)), parts(len(arrays[0]), ROWS))
 
 
 def log_softmax(logits: Float32 | Float64) -> Float64:
@@ -181,9 +208,3 @@ def log_softmax(logits: Float32 | Float64) -> Float64:
 def log_likelihoods(logits: Float32 | Float64, tokens: Int64) -> Float64:
     """ln p of one token of each row of logits: [k, vocabulary] and int64 [k] give float64 [k]."""
     return np.array([log_softmax(row)[token] for row, token in zip(logits, tokens, strict=True)], np.float64)
-
-
-def chunks(total: int, rows: int) -> Iterator[slice]:
-    """0..total in slices of `rows`."""
-    for first in range(0, total, rows):
-        yield slice(first, min(first + rows, total))

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from strata.executors.base import StrataError
 from validation.core.verdict import Verdict
 from validation.quality import rule
+from validation.quality.fp64_model import log_softmax
 from validation.quality.measures import Compared, Spread, agreeing, compared, digests, divergence, spread
-from validation.quality.fp64_model import chunks, log_softmax
+from validation.quality.parallel import each, parts
 from validation.quality.references import References
 from validation.quality.subject import Subject
 
@@ -28,7 +29,7 @@ Int64 = NDArray[np.int64]
 Progress = Callable[[int], None]
 
 #: Positions whose FP64 logits are held at once.
-ROWS = 32
+ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -183,13 +184,14 @@ def _prompt(
     if twice_a or twice_b or lost_a or lost_b:
         return PromptResult(twice_a, twice_b, lost_a, lost_b)
     states = {kv: references.states(tokens, kv) for kv in dict.fromkeys(formats)}
-    arithmetic, between = [], []
-    for part in chunks(len(tokens), ROWS):
-        exact = {kv: log_softmax(references.model.logits(one[part])) for kv, one in states.items()}
-        arithmetic.append(divergence(exact[formats[0]], log_softmax(logits_a[part])))
-        between.append(divergence(exact[formats[0]], exact[formats[1]]))
+
+    def limits(rows: slice) -> tuple[Float64, Float64]:
+        exact = {kv: log_softmax(references.model.logits(one[rows])) for kv, one in states.items()}
+        own = exact[formats[0]]
+        return divergence(own, log_softmax(logits_a[rows])), divergence(own, exact[formats[1]])
+
+    arithmetic, between = zip(*each(limits, parts(len(tokens), ROWS)), strict=True)
     told = compared(logits_a, logits_b, tokens)
-    del logits_a, logits_b
     continued_a, continued_b = a.greedy(tokens, continued), b.greedy(tokens, continued)
     return PromptResult(
         compared=told,

@@ -11,11 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from validation.quality.fp64_model import log_softmax
+from validation.quality.parallel import each, parts
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 Logits = Float32 | Float64
+
+#: Positions that one core compares at once.
+ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -75,18 +79,18 @@ class Compared:
     likelihood_b: Float64
 
 
-def compared(a: Logits, b: Logits, tokens: Int64, rows: int = 16) -> Compared:
-    """Compare logits [n, vocabulary] of a text of n tokens, some rows at once."""
-    kl, top, first, second = [], [], [], []
-    for start in range(0, len(a), rows):
-        log_a, log_b = log_softmax(a[start : start + rows]), log_softmax(b[start : start + rows])
-        kl.append(divergence(log_a, log_b))
-        top.append(a[start : start + rows].argmax(axis=-1) == b[start : start + rows].argmax(axis=-1))
-        following = tokens[start + 1 : start + 1 + len(log_a)]
+def compared(a: Logits, b: Logits, tokens: Int64) -> Compared:
+    """Compare logits [n, vocabulary] of a text of n tokens."""
+
+    def some(rows: slice) -> tuple[Float64, NDArray[np.bool_], Float64, Float64]:
+        log_a, log_b = log_softmax(a[rows]), log_softmax(b[rows])
+        following = tokens[rows.start + 1 : rows.stop + 1]
         places = np.arange(len(following))
-        first.append(log_a[places, following])
-        second.append(log_b[places, following])
-    return Compared(*(np.concatenate(parts) for parts in (kl, top, first, second)))
+        top = a[rows].argmax(axis=-1) == b[rows].argmax(axis=-1)
+        return divergence(log_a, log_b), top, log_a[places, following], log_b[places, following]
+
+    kl, top, first, second = zip(*each(some, parts(len(tokens), ROWS)), strict=True)
+    return Compared(np.concatenate(kl), np.concatenate(top), np.concatenate(first), np.concatenate(second))
 
 
 def agreeing(a: Sequence[int], b: Sequence[int]) -> int:
