@@ -1,8 +1,8 @@
 """What a KV format keeps of a key or a value, by the format's definition, for the FP64 model.
 
 `fp16` rounds to binary16. `int8` has a binary16 scale for 64 elements, `q4_0` is ggml's, by the `gguf` package, after
-the orthonormal Hadamard transform of 256 elements, which is turned back. `k8v4` has keys of `int8` and values of `q4_0`.
-`exact` keeps everything. Nothing here comes from the engine or its packing kernels.
+the orthonormal Hadamard transform of 256 elements, which is turned back. `k8v4` has keys of `int8` and values of
+`q4_0`. `exact` keeps everything. Nothing here comes from the engine or its packing kernels.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ GROUP, LARGEST = 64, 127
 
 
 def hadamard(x: Float64) -> Float64:
-    """The orthonormal Hadamard transform of the last axis, a power of two long, in Sylvester's order; its own inverse."""
+    """The orthonormal Hadamard transform over the last axis, 2^k long, in Sylvester's order: its own inverse."""
     length = x.shape[-1]
     out, step = x.copy(), 1
     while step < length:
         pairs = out.reshape(*x.shape[:-1], -1, 2, step)
         out = np.stack([pairs[..., 0, :] + pairs[..., 1, :], pairs[..., 0, :] - pairs[..., 1, :]], axis=-2)
         out, step = out.reshape(x.shape), 2 * step
-    return out / np.sqrt(float(length))
+    return np.asarray(out / np.sqrt(float(length)))
 
 
 def exact(x: Float64) -> Float64:
@@ -50,7 +50,7 @@ def int8(x: Float64) -> Float64:
     scale = (np.abs(groups).max(axis=-1, keepdims=True) / LARGEST).astype(np.float16).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         codes = np.where(scale == 0, 0.0, np.clip(np.rint(groups / scale), -LARGEST, LARGEST))
-    return (codes * scale).reshape(x.shape)
+    return np.asarray((codes * scale).reshape(x.shape))
 
 
 def q4_0(x: Float64) -> Float64:

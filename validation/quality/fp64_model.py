@@ -60,7 +60,7 @@ def norm(x: Float64, weight: Float64, epsilon: float) -> Float64:
 
 
 def rotated(x: Float64, base: float, n: int) -> Float64:
-    """x [m, heads, d], the last m of n positions, with elements (i, i + d/2) of position p turned by p * base^(-2i/d)."""
+    """x [m, heads, d], the last m of n positions, with pairs (i, i + d/2) of position p turned by p * base^(-2i/d)."""
     half = x.shape[-1] // 2
     angles = np.arange(n - len(x), n, dtype=np.float64)[:, None, None] * base ** (-np.arange(half) / half)
     turned = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angles)
@@ -140,7 +140,7 @@ class Fp64Model:
         return norm(x, self.weight("output_norm"), sizes.epsilon)
 
     def logits(self, states: Float64) -> Float64:
-        """Logits of normed states [k, width]: float64 [k, vocabulary]. The table is held in FP32, as it is exact there."""
+        """Logits of normed states [k, width]: float64 [k, vocabulary]. The table is held in FP32, where it is exact."""
         with self._lock:
             if self._table is None:
                 self._table = self._weights.matrix("token_embd.weight")

@@ -1,7 +1,7 @@
 """The quality gate: two settings, A and B, in turn over the same prompts, and whether B may differ as it does.
 
-Each prompt is read by A, B, A and B. Both readings of a setting must be equal bit for bit, else the run is VOID: what is
-not repeatable cannot be compared. `rule` says when B is flagged.
+Each prompt is read by A, B, A and B. Both readings of a setting must be equal bit for bit, else the run is VOID: what
+is not repeatable cannot be compared. `rule` says when B is flagged.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from strata.engine.forward import LostValuesError
 from strata.executors.base import StrataError
 from validation.core.verdict import Verdict
 from validation.quality import rule
@@ -140,7 +141,7 @@ def run(
         For fewer prompts than the rule needs, and when A refuses a prompt.
     """
     if len(prompts) < rule.FEWEST:
-        raise StrataError(f"prompts: {len(prompts)}, expected at least {rule.FEWEST}, below which nothing is improbable")
+        raise StrataError(f"prompts: {len(prompts)}, expected at least {rule.FEWEST}: of fewer none is improbable")
     found = []
     for number, tokens in enumerate(prompts):
         found.append(_prompt(a, b, formats, tokens, references, continued))
@@ -176,7 +177,7 @@ def _prompt(
     logits_a = _all(a, tokens)
     try:
         logits_b = _all(b, tokens)
-    except StrataError as error:
+    except LostValuesError as error:
         return PromptResult(refused=str(error))
     twice_a = _differing(logits_a, digests(a.logits(tokens)))
     twice_b = _differing(logits_b, digests(b.logits(tokens)))

@@ -46,7 +46,7 @@ def spread(values: Sequence[float] | Float64) -> Spread:
 
 
 def divergence(log_p: Float64, log_q: Float64) -> Float64:
-    """KL(P || Q) of each row of two arrays of log-probabilities [k, vocabulary], in nats. Where P is 0 there is none."""
+    """KL(P || Q) of each row of log-probabilities [k, vocabulary], in nats. Where P is 0 there is none."""
     with np.errstate(invalid="ignore"):
         terms = np.exp(log_p) * (log_p - log_q)
     terms[np.isneginf(log_p)] = 0.0

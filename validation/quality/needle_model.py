@@ -9,8 +9,8 @@ orthogonal. The residual stream has two halves, what is said of this token and o
   between them is 1 for the cell before and smaller for all others, so attention copies. v is the token as one element
   of 256, and Wo makes it c(previous) in the second half.
 - Layer 1 sees every cell. q is the match code of this token, k that of the one before: rows of a Hadamard matrix of 32
-  points in the elements that the rotation hardly turns within the context. So a key attends to the cell behind its earlier
-  self, whose v is that cell's own token, and Wo adds c(answer) to the first half with more weight than the key's.
+  points in the elements that the rotation hardly turns within the context. So a key attends to the cell behind its
+  earlier self, whose v is that cell's own token, and Wo adds c(answer) to the first half, louder than the key's code.
 - Logits are products with the codes again; the feed-forward parts are zero.
 
 It survives quantisation because codes are far apart: groups of the codes are signs, which int8 holds exactly, another
@@ -136,8 +136,8 @@ def _retrieval(code: Float64) -> dict[str, Float64]:
 
 
 def _said(code: Float64, second: bool) -> Float64:
-    """Wo: element t of every head's output becomes c(t) in a half of the stream. Element 0, which every value of layer 1
-    has, says nothing."""
+    """Wo: element t of every head's output becomes c(t) in a half of the stream. Element 0, which every value of
+    layer 1 has, says nothing."""
     one = np.zeros((SIZES.width, CODE))
     one[CODE if second else 0 :][:CODE] = code / CODE
     one[:, 0] = 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from strata.engine.forward import LostValuesError
 from strata.executors.base import StrataError
 from validation.quality.needle_model import ANSWERS, FILLERS, KEYS, SIZES
 
@@ -90,7 +91,7 @@ def asked(answering: Answering, one: Needle) -> Found:
     """What a model answers. A refusal, or a logit that is not finite, is no answer."""
     try:
         logits = answering(one.tokens)
-    except StrataError as error:
+    except LostValuesError as error:
         return Found(len(one.tokens), one.depth, one.answer, None, str(error))
     if not np.isfinite(logits).all():
         return Found(len(one.tokens), one.depth, one.answer, None, "logits that are not finite")

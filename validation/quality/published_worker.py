@@ -1,11 +1,11 @@
 """Asks a published runtime for the log-probabilities of real next tokens. A program of its own, in its own environment.
 
-`python published_worker.py` reads one line of JSON, {"model": path, "tokens": [...], "threads": n}, and needs nothing but
-the package `xllamacpp`, whose ggml runs on the CPU. It answers with one line of JSON each: first {"runtime": name and
-version}, then the log-probability of each next token, or {"absent": why}.
+`python published_worker.py` reads one line of JSON, {"model": path, "tokens": [...], "threads": n}, and needs nothing
+but the package `xllamacpp`, whose ggml runs on the CPU. It answers with one line of JSON each: first {"runtime": name
+and version}, then the log-probability of each next token, or {"absent": why}.
 
-The runtime has a server's interface: it samples. The next token is forced by a bias on its logit, and what is reported of
-it is made of the logits before any bias. Each request has one token more, whose predecessors are in its cache.
+The runtime has a server's interface: it samples. The next token is forced by a bias on its logit, and what is reported
+of it is made of the logits before any bias. Each request has one token more, whose predecessors are in its cache.
 """
 
 from __future__ import annotations

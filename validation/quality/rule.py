@@ -35,7 +35,8 @@ FEWEST = math.ceil(-math.log2(FALSE_ALARM))
 
 def tail(count: int, prompts: int) -> float:
     """The probability that at least `count` of `prompts` fair coins show heads."""
-    return sum(math.comb(prompts, k) for k in range(count, prompts + 1)) / 2**prompts
+    heads: int = sum(math.comb(prompts, k) for k in range(count, prompts + 1))
+    return heads / (1 << prompts)
 
 
 def allowed(prompts: int) -> int:

@@ -10,7 +10,7 @@ from strata.switches import PROMPT_OLD
 
 BASELINE, TENSOR = "baseline", "tensor"
 KERNELS = (BASELINE, TENSOR)
-#: The compute capability whose paths lanes serve, where tensor cores are asked for: that of the card they were measured on.
+#: The compute capability whose paths lanes serve: that of the card on which they were measured.
 CAPABILITY = 90
 
 
@@ -31,7 +31,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         if self.kv not in MODES or self.kernels not in KERNELS:
-            raise StrataError(f"setting {self}: expected one of {', '.join(MODES)}, a slash, and {' or '.join(KERNELS)}")
+            raise StrataError(f"setting {self}: expected one of {', '.join(MODES)}, a slash, {' or '.join(KERNELS)}")
 
     def __str__(self) -> str:
         return f"{self.kv}/{self.kernels}"

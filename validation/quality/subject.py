@@ -14,14 +14,14 @@ from strata.engine.engine import Engine
 from strata.executors import open_executor
 from strata.executors.base import StrataError
 from strata.kernels.paths import PATHS
-from validation.quality.setting import CAPABILITY, TENSOR, Setting
+from validation.quality.setting import CAPABILITY, Setting
 
 Float32 = NDArray[np.float32]
 Int64 = NDArray[np.int64]
 
 
 class Subject(Protocol):
-    """A model in a setting.
+    """A model in a setting. Where its kernels give values that are not finite, its methods may raise LostValuesError.
 
     Parameters
     ----------
@@ -69,9 +69,7 @@ class EngineSubject:
         When other kernels than the setting's serve attention.
     """
 
-    def __init__(
-        self, file: FilePath, setting: Setting, executor: str, context: int, gate: Gate | None = None
-    ) -> None:
+    def __init__(self, file: FilePath, setting: Setting, executor: str, context: int, gate: Gate | None = None) -> None:
         self.name = str(setting)
         # A baseline on lanes is asked of the same card, so that both settings differ in attention alone.
         capability = CAPABILITY if executor == "lanes" else None

@@ -62,7 +62,7 @@ def prompts(tokenizer: Tokenizer, count: int, length: int) -> list[Int64]:
         part = text[line : len(text) * (index + 1) // count]
         one = np.fromiter(itertools.islice(tokenizer.encode(part), length), np.int64)
         if len(one) < length:
-            raise StrataError(f"prompts: {count} of {length} tokens, expected at most {len(one)} tokens in part {index}")
+            raise StrataError(f"prompts: {count} of {length} tokens, expected at most {len(one)} in part {index}")
         found.append(one)
     return found
 
