@@ -38,6 +38,7 @@ from strata.shown import shown
 #: What is taken where nothing is asked for, and the most that may be.
 PAGE_SIZE, MOST_PAGE_SIZE = 64, 1 << 12
 CHUNK, MOST_CHUNK = 1024, 1 << 14
+MOST_PAGES = 1 << 20
 #: Rows of logits that `Engine.logits` holds at once.
 SLICE = 64
 
@@ -235,7 +236,7 @@ class Engine:
         model = load(opened)
         most = _within("context", model.context_length if context is None else context, model.context_length)
         size = _within("page_size", page_size, MOST_PAGE_SIZE)
-        count = -(-most // size) if pages is None else _within("pages", pages, (1 << 31) - 1)
+        count = _within("pages", -(-most // size) if pages is None else pages, MOST_PAGES)
         rows = min(_within("chunk", CHUNK if chunk is None else chunk, MOST_CHUNK), most)
         rule = {} if capability is None else {"rule": f"sm_{capability}"}
         chosen: Any = open_executor(executor, **rule) if isinstance(executor, str) else executor

@@ -43,6 +43,7 @@ from strata.kernels import (
     visible_cells,
 )
 from strata.kernels.attention import Inputs
+from strata.kernels.embedding import HALVES
 from strata.kernels.linear_weights import Weights
 
 #: Words of a row of steps.
@@ -193,7 +194,7 @@ class Forward:
     def finish(self, rows: int) -> None:
         """Queue what the head multiplies, of all rows of the chunk."""
         self._norm(self._x, self._weights.output_norm, self._h, rows)
-        if self._weights.output.format != "f16":
+        if self._weights.output.format != HALVES:
             self._quantise(self._h, rows, self._model.n_embd)
 
     def head(self, first: int, rows: int, out: Buffer) -> None:
@@ -321,7 +322,7 @@ class Forward:
 
     def _products(self, wanted: Sequence[tuple[Weights, Buffer]], x: Buffer, rows: int) -> None:
         """Products of one input with several matrices."""
-        if any(weights.format != "f16" for weights, _ in wanted):
+        if any(weights.format != HALVES for weights, _ in wanted):
             self._quantise(x, rows, wanted[0][0].width)
         for weights, out in wanted:
             self._product(weights, x, out, rows, 0)
@@ -332,7 +333,8 @@ class Forward:
     def _product(self, weights: Weights, x: Buffer, out: Buffer, rows: int, first: int) -> None:
         path = self._plan.linear_path(weights.format, rows)
         if path.operation == linear_f16.DESCRIPTOR.name:
-            linear_f16.launch(self._executor, weights, x, out, rows, first)
+            halves = linear_f16.Weights(weights.blocks, weights.outputs, weights.width)
+            linear_f16.launch(self._executor, halves, x, out, rows, first)
         else:
             launch = {one.DESCRIPTOR.name: one.launch for one in (linear, linear_dp4a)}[path.operation]
             launch(self._executor, path, weights, self._units[weights.width], out, rows, first)

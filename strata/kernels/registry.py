@@ -35,9 +35,9 @@ from strata.kernels import (
 from strata.kernels.descriptor import Descriptor
 
 _MODULES = (
-    decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router,
-    combine, block_select_warp, block_select, block_topk, rms_norm, gated, softcap, residual, rope,
-    visible_cells, linear_dp4a, linear, embedding, linear_f16,
+    decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router, combine,
+    block_select_warp, block_select, block_topk, linear_dp4a, linear, linear_f16,
+    rms_norm, gated, softcap, residual, embedding, rope, visible_cells,
 )  # fmt: skip
 
 #: Every operation by name.

@@ -19,8 +19,9 @@ from strata.kernels.embedding import Embedded
 from strata.kernels.kv_pack import Packed
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.selection import Result
-from validation.controls import stub_packing
+from validation.controls import between, stub_packing
 from validation.controls.experts import said
+from validation.controls.linear import judged as judged_products
 from validation.controls.positions import embedded, turning
 from validation.controls.positions import judged as judged_positions
 from validation.controls.router import combining, judged, routing
@@ -29,6 +30,7 @@ from validation.controls.selection import judged as judged_selection
 from validation.core.control import Control
 from validation.core.findings import Findings
 from validation.core.memo import Memo
+from validation.core.outcome import Outcome as Product
 from validation.core.settings import Settings
 from validation.core.stub_executor import BLOCK, ENTRY, StubBuffer, StubCard, StubExecutor
 from validation.operations.attention import stub_kernels
@@ -43,9 +45,12 @@ from validation.operations.experts.inputs import Inputs as Routed
 from validation.operations.experts.operation import judged as experts_judged
 from validation.operations.experts.under_test import Outcome as Rows
 from validation.operations.experts.under_test import Shape
+from validation.operations.gated.inputs import Inputs as Elements
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.operation import judged as judged_packing
 from validation.operations.kv_pack.packing import Packing
+from validation.operations.linear.inputs import Inputs as Rowed
+from validation.operations.linear.stub_kernels import multiplier
 from validation.run import runner
 
 LANES = StubExecutor()
@@ -197,6 +202,35 @@ def _combine(operation: str, path: Path, meddler: Meddler) -> Findings:
     return judged(own, "combine_decades")
 
 
+def _norm(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = between.norming()
+    plain = own.norm
+
+    def norm(executor: Executor, path: Path, x: np.ndarray, *rest: Any) -> Any:
+        meddler.before(executor, x)
+        made = plain(executor, path, x, *rest)
+        meddler.after(executor, x)
+        return made
+
+    own.norm = norm
+    return between.judged(own, path, "rms_bell")
+
+
+def _elements(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = between.of_elements(operation)
+    plain = own.made
+
+    def run(executor: Executor, path: Path, inputs: Elements, over: str | None) -> Any:
+        first = inputs.arrays[own.elements.operands[0]]
+        meddler.before(executor, first)
+        made = plain(executor, path, inputs, over)
+        meddler.after(executor, first)
+        return made
+
+    own.made = run
+    return between.judged(own, path, f"{operation}_bell")
+
+
 def _select(operation: str, path: Path, meddler: Meddler) -> Findings:
     plain = scorer()
 
@@ -219,6 +253,18 @@ def _choose(operation: str, path: Path, meddler: Meddler) -> Findings:
         return made
 
     return chosen(select, "topk_digits")
+
+
+def _linear(operation: str, path: Path, meddler: Meddler) -> Findings:
+    plain = multiplier()
+
+    def run(executor: Executor, path: Path, inputs: Rowed) -> Product:
+        meddler.before(executor, inputs.x)
+        made = plain.run(executor, path, inputs)
+        meddler.after(executor, inputs.x)
+        return made
+
+    return judged_products(replace(plain, run=run), "linear_bell", path=path.name)
 
 
 def _turn(operation: str, path: Path, meddler: Meddler) -> Findings:
@@ -254,6 +300,13 @@ OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], st
     "block_select": ("block_select/fp32/simt", _select, "q", "scores"),
     "block_select_warp": ("block_select_warp/fp32/simt", _select, "q", "scores"),
     "block_topk": ("block_topk/fp32/simt", _choose, "scores", "bits"),
+    "linear_dp4a": ("linear_dp4a/q4_0/simt", _linear, "x", "bits"),
+    "linear": ("linear/q4_0/sm80", _linear, "x", "bits"),
+    "linear_f16": ("linear_f16/f16/simt", _linear, "x", "bits"),
+    "rms_norm": ("rms_norm/residual/simt", _norm, "x", "bits"),
+    "gated": ("gated/gelu_tanh/simt", _elements, "gate", "bits"),
+    "softcap": ("softcap/fp32/simt", _elements, "x", "bits"),
+    "residual": ("residual/fp32/simt", _elements, "a", "bits"),
     "rope": ("rope/fp32/simt", _turn, "x", "bits"),
     "embedding": ("embedding/q5_1/simt", _embed, "blocks", "bits"),
 }

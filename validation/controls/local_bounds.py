@@ -36,8 +36,14 @@ from validation.operations.embedding.case import EmbeddingCase
 from validation.operations.experts import bound as expert_bounds
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
+from validation.operations.gated import bound as element_bounds
 from validation.operations.kv_pack import bound as pack_bounds
 from validation.operations.kv_pack.case import Case
+from validation.operations.linear import bound as linear_bounds
+from validation.operations.linear import reference as linear_reference
+from validation.operations.linear.case import LinearCase
+from validation.operations.linear.inputs import build as build_products
+from validation.operations.rms_norm import bound as norm_bounds
 from validation.operations.rope import bound as rope_bounds
 from validation.operations.rope import inputs as rope_inputs
 from validation.operations.rope.case import RopeCase
@@ -152,6 +158,31 @@ def _combine(axis: int) -> str:
     return _raised(bounds[0], bounds[1], kept, raised)
 
 
+def _norm(axis: int) -> str:
+    """Another row, or another column's weight, is larger."""
+    stream = _CASE.stream("norm")
+    x, weight, residual = stream.child("x").normals((4, 12)), stream.child("w").normals(12), stream.normals((4, 12))
+    others = x.copy(), weight.copy()
+    others[axis][0] *= _LARGER
+    bounds = [norm_bounds.norm(*one, residual, 2.0**-20) for one in ((x, weight), (others[0], others[1]))]
+    kept, raised = (np.s_[1:,], np.s_[:1,]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :1])
+    return _raised(bounds[0], bounds[1], kept, raised)
+
+
+def _element(name: str, axis: int) -> str:
+    """The first operand is larger in another row or another column."""
+    stream = _CASE.stream("elements")
+    a, b = stream.child("a").normals((4, 5)), stream.child("b").normals((4, 5))
+    other = a.copy()
+    kept, raised = (np.s_[1:,], np.s_[:1,]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :1])
+    other[raised] *= np.float32(2)
+    of: Callable[[np.ndarray], np.ndarray] = {
+        "softcap": lambda x: element_bounds.softcap(x, 1.0),
+        "residual": lambda x: element_bounds.residual(x, b),
+    }.get(name, lambda x: element_bounds.gated(name, x, b))
+    return _raised(of(a), of(other), kept, raised)
+
+
 def _expert(axis: int) -> str:
     """Of the whole path: another token is larger. Of a product: another row of weights is."""
     data = build_experts(ExpertCase("experts_decades", 5, 3, 2, 1, 256, 64), "iq3_xxs/iq4_nl")
@@ -165,6 +196,18 @@ def _expert(axis: int) -> str:
     scale[0] *= _LARGER
     bounds = [expert_bounds.product(one, data.x).bound for one in (gate, replace(gate, scale=scale))]
     return _raised(bounds[0], bounds[1], np.s_[:, 1:], np.s_[:, :1])
+
+
+def _linear(mode: str, axis: int) -> str:
+    """Of products: another row, or another output's weights, are larger."""
+    data = build_products(LinearCase("linear_decades", 5, 4, 6, 256), mode)
+    w, x = linear_reference.exact(mode, data.matrix), data.x.copy()
+    other = linear_reference.Exact(w.values.copy(), w.mass.copy())
+    for one in (x,) if axis == 0 else other:
+        one[0] *= _LARGER
+    bounds = [linear_bounds.limits(mode, *one).bound for one in ((w, data.x), (other, x))]
+    kept, raised = (np.s_[1:,], np.s_[:1,]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :1])
+    return _raised(bounds[0], bounds[1], kept, raised)
 
 
 def _selection(path: Path, axis: int) -> str:
@@ -220,12 +263,23 @@ def local() -> Iterator[Control]:
         ("router: other ranks", _rank),
         ("combine: other tokens", partial(_combine, 0)),
         ("combine: other columns", partial(_combine, 1)),
+        ("rms_norm: other rows", partial(_norm, 0)),
+        ("rms_norm: other columns", partial(_norm, 1)),
+        *(
+            (f"{name}: other {what}", partial(_element, name, axis))
+            for name in ("gelu_tanh", "swiglu", "softcap", "residual")
+            for axis, what in enumerate(("rows", "columns"))
+        ),
         ("rope: other rows", partial(_rope, 0)),
         ("rope: other heads", partial(_rope, 1)),
         ("rope: other dims", partial(_rope, 2)),
         ("embedding: other values", _embedding),
         ("experts: other tokens", partial(_expert, 0)),
         ("experts: other rows of weights", partial(_expert, 1)),
+        ("linear: other rows", partial(_linear, "q4_k", 0)),
+        ("linear: other outputs", partial(_linear, "q4_k", 1)),
+        ("linear of FP16: other rows", partial(_linear, "f16", 0)),
+        ("linear of FP16: other outputs", partial(_linear, "f16", 1)),
     )
     for what, alone in others:
         yield Control(f"bound/{what}", alone, LOCAL)

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from strata.executors.base import ExecutorUnavailable
 from validation.controls import (
+    between,
     changed_inputs,
     data,
     enclosures,
@@ -19,6 +20,7 @@ from validation.controls import (
     floors,
     judgements,
     kernels,
+    linear,
     local_bounds,
     memory,
     memory_loans,
@@ -55,10 +57,14 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "wrong expert kernels": experts.negative,
     "healthy routers and sums": router.positive,
     "wrong routers and sums": router.negative,
+    "healthy norms and elements": between.positive,
+    "wrong norms and elements": between.negative,
     "healthy turns, embeddings and visible cells": positions.positive,
     "wrong turns, embeddings and visible cells": positions.negative,
     "healthy selections": selection.positive,
     "wrong selections": selection.negative,
+    "healthy products": linear.positive,
+    "wrong products": linear.negative,
     "loans of memory": memory_loans.loans,
     "inputs that are watched": watched_buffers.watching,
     "kernels that keep their inputs": changed_inputs.unchanging,

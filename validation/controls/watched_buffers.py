@@ -17,7 +17,7 @@ from strata.executors.base import Argument, Buffer, Executor, Kernel, Witness
 from strata.kernels import kv_pack
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.pool import HEAD_DIM
-from strata.kernels.registry import taking
+from strata.kernels.registry import DESCRIPTORS
 from validation.core.control import Control
 from validation.core.memo import Memo
 from validation.core.operation import Trial
@@ -33,8 +33,12 @@ from validation.operations.embedding.case import EmbeddingCase
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.kernels import OPERATIONS
+from validation.operations.gated.case import ElementCase
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.packing import Packing
+from validation.operations.linear.case import LinearCase
+from validation.operations.linear.operation import Linear
+from validation.operations.rms_norm.case import NormCase
 from validation.operations.rope.case import RopeCase
 from validation.operations.visible_cells.case import CellsCase
 
@@ -99,6 +103,16 @@ def _rows(executor: Executor, path: Path) -> None:
     operation.run(executor, path, operation.inputs(trial))
 
 
+def _between(executor: Executor, path: Path) -> None:
+    """What stands between the products of a layer, in buffers of its own."""
+    operation = registry.of(path)
+    assert isinstance(operation, RowOperation)
+    recipe = "rms_bell" if operation.data == "rms_norm" else f"{operation.data}_bell"
+    case = NormCase(recipe, 5, 2, 8) if operation.data == "rms_norm" else ElementCase(recipe, 5, 2, 5)
+    trial = Trial(operation, case, path, executor, Settings(), Memo())
+    operation.run(executor, path, operation.inputs(trial))
+
+
 def _selection(executor: Executor, path: Path) -> None:
     """Block selection, scored or from given scores."""
     operation = registry.of(path)
@@ -107,6 +121,17 @@ def _selection(executor: Executor, path: Path) -> None:
     trial = Trial(operation, SelectCase(recipe, 5, 21, 2, top=8), path, executor, Settings(), Memo())
     operation.run(executor, path, operation.inputs(trial))
     _timed(operation.prepare(), executor, path, operation.inputs(trial))
+
+
+def _linear(executor: Executor, path: Path) -> None:
+    """Dense products, in one launch and in two, and those that are timed."""
+    operation = registry.of(path)
+    assert isinstance(operation, Linear)
+    trial = Trial(operation, LinearCase("linear_bell", 5, 3, 2, 256), path, executor, Settings(), Memo())
+    inputs = operation.inputs(trial)
+    operation.run(executor, path, inputs)
+    operation.under_test[path.operation].parts(executor, path, inputs, 1)
+    _timed(operation.prepare(), executor, path, inputs)
 
 
 def _positions(executor: Executor, path: Path) -> None:
@@ -136,12 +161,20 @@ HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
     "block_select": _selection,
     "block_select_warp": _selection,
     "block_topk": _selection,
+    "linear_dp4a": _linear,
+    "linear": _linear,
+    "linear_f16": _linear,
+    "rms_norm": _between,
+    "gated": _between,
+    "softcap": _between,
+    "residual": _between,
     "rope": _positions,
     "embedding": _positions,
     "visible_cells": _positions,
 }
 _OLDER = ("codes of h", "codes of x", "gate and up", "h", "h lost", "output lost", "rows", "x lost")
 _PACKED = ("k pool", "lost", "out", "v pool")
+_PRODUCTS = ("lost", "out", "units")
 #: Buffers of its launches that kernels may write to, of an operation, of one of its modes, or of a path.
 WRITTEN: Mapping[str, tuple[str, ...]] = {
     "prompt_attention": ("out",),
@@ -162,12 +195,20 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     "block_select": ("exponents of keys", "exponents of q", "ids", "scores", "split keys", "split q"),
     "block_select_warp": ("ids", "scores"),
     "block_topk": ("ids",),
+    "linear_dp4a": _PRODUCTS,
+    "linear": _PRODUCTS,
+    "linear_f16": ("out",),
+    "rms_norm": ("lost", "out"),
+    "gated": ("out",),
+    "softcap": ("out",),
+    "residual": ("out",),
     "rope": ("out",),
     "embedding": ("lost", "out"),
     "visible_cells": ("ids_local", "steps_global", "steps_local"),
 }
-#: Modes of experts with every kind of codebook: host code knows no other difference between them.
-_EXPERT_MODES = ("iq3_xxs/iq4_nl", "iq2_s/q2_0")
+#: Modes of experts with every kind of codebook, and of products with one and without: host code knows no other
+#: difference between them.
+_MODES = {"experts": ("iq3_xxs/iq4_nl", "iq2_s/q2_0"), "linear": ("q8_0", "iq2_s", "f16")}
 
 
 def _names(path: Path) -> tuple[str, str, str]:
@@ -193,6 +234,7 @@ def _unmissed(path: Path) -> str:
 def watching() -> Iterator[Control]:
     """The host code of every operation, in every mode that it tells from others: all its inputs are watched."""
     for path in PATHS.values():
-        if path.operation not in taking("experts") or path.mode in _EXPERT_MODES:
+        modes = _MODES.get(DESCRIPTORS[path.operation].takes)
+        if modes is None or path.mode in modes:
             due = next(WRITTEN[name] for name in _names(path) if name in WRITTEN)
             yield Control(f"watched/{path.name}", partial(_unmissed, path), ", ".join(sorted(due)))

@@ -1,9 +1,9 @@
 """Rates of the engine on this machine: tokens a second of prompts and of decoding, with switches off and on in turn.
 
 Every measurement is a process of its own. Arms are settings of switches; they take turns (A, B, A, B), so that what
-drifts meets both. A row is the median of an arm's processes and their range, with the host's share: how much of the time
-the card did not work because Python was between launches or copies. No rate is compared with anything: the exit status
-is 0 when all processes measured, else 2.
+drifts meets both. A row is the median of an arm's processes and their range, with the host's share: how much of the
+time the card did not work because Python was between launches or copies. No rate is compared with anything: the exit
+status is 0 when all processes measured, else 2.
 """
 
 from __future__ import annotations

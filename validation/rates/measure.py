@@ -1,8 +1,8 @@
 """One measurement of the engine, in this process: seconds of prompts and of decoding, and how much of them was Python.
 
-Kernels are built and loaded, and the graph of decoding is recorded, by a short prompt and two tokens before anything is
-timed. Each prompt is read twice into an empty sequence, of other tokens each time, so that nothing is shared; the second time counts.
-Tokens are those of the text, again and again where it is shorter: what a token is changes no time.
+Kernels are built and loaded, and the graph of decoding is recorded, by a short prompt and two tokens before anything
+is timed. Each prompt is read twice into an empty sequence, of other tokens each time, so that nothing is shared; the
+second time counts. Tokens are those of the text, again and again where it is shorter: what a token is changes no time.
 
 The host's share: what passes inside `executor.queue()` before its last launch is queued is the host's, what passes from
 there until the card has ended is waiting. A prompt whose host share is small is limited by the card.

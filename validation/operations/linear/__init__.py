@@ -1,0 +1,1 @@
+"""Dense products of rows with a matrix of blocks, or of halves."""
