@@ -159,7 +159,8 @@ class _Plan:
         self.executor, self.where = place(options.executor)
         self.lengths = options.lengths or (SHORT_LENGTHS if self.executor == "lanes" else LENGTHS)
         self.gate: Gate | None = _open if options.ungated else None
-        self.console.print(f"{', '.join(self.parts)} on {self.where}", soft_wrap=True)
+        facts = ", ".join(f"{name} {value}" for name, value in self.where.items() if value is not None)
+        self.console.print(f"{', '.join(self.parts)}: {facts}", soft_wrap=True)
         self._model: FilePath | None = None
         self._references: References | None = None
         self._tokenizer: Tokenizer | None = None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata.dispatch import Gate
-from strata.engine.engine import Engine
+from strata.engine.engine import PAGE_SIZE, Engine
 from strata.executors import open_executor
 from strata.executors.base import StrataError
 from strata.kernels.paths import PATHS
@@ -78,6 +78,9 @@ class EngineSubject:
             executor=executor,
             kv=setting.kv,
             context=context,
+            # A reading of every position has a sequence of its own beside the one that is generated.
+            pages=2 * -(-context // PAGE_SIZE),
+            page_size=PAGE_SIZE,
             capability=capability,
             environ=setting.switches,
             gate=gate,
@@ -117,8 +120,8 @@ class EngineSubject:
         self.close()
 
 
-def place(name: str) -> tuple[str, str]:
-    """Where an executor's name leads: `lanes` or `cuda`, and a line that describes it.
+def place(name: str) -> tuple[str, dict[str, Any]]:
+    """Where an executor's name leads: `lanes` or `cuda`, and what it says of itself.
 
     Parameters
     ----------
@@ -126,4 +129,4 @@ def place(name: str) -> tuple[str, str]:
         `auto`, `lanes` or `cuda`.
     """
     found = open_executor(name)
-    return ("lanes" if found.capability is None else "cuda"), str(found.describe())
+    return ("lanes" if found.capability is None else "cuda"), dict(found.describe())
