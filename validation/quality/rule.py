@@ -41,7 +41,7 @@ def tail(count: int, prompts: int) -> float:
 
 def allowed(prompts: int) -> int:
     """How many of so many prompts may exceed their limits: all, when there are fewer than `FEWEST`."""
-    return next((k - 1 for k in range(prompts + 1) if tail(k, prompts) <= FALSE_ALARM), prompts)
+    return next(k for k in range(prompts, -1, -1) if tail(k, prompts) > FALSE_ALARM)
 
 
 def exceeding(divergence: Sequence[float], limit: Sequence[float]) -> list[int]:

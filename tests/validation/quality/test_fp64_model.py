@@ -28,9 +28,7 @@ def normed(x: Sequence[float], weight: Float64) -> Vector:
 
 def turned(x: Vector, position: int, base: float) -> Vector:
     half = len(x) // 2
-    pairs = [
-        complex(x[i], x[i + half]) * cmath.rect(1.0, position * base ** (-2 * i / len(x))) for i in range(half)
-    ]
+    pairs = [complex(x[i], x[i + half]) * cmath.rect(1.0, position * base ** (-2 * i / len(x))) for i in range(half)]
     return [one.real for one in pairs] + [one.imag for one in pairs]
 
 
