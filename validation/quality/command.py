@@ -31,12 +31,14 @@ from strata.engine.tokenizer import Tokenizer, tokenizer_of
 from strata.executors import NAMES
 from strata.executors.base import StrataError, source_digests, system_reason
 from strata.gates.gate import Decision
+from validation.host import whole_file
 from validation.quality import gate, loss, planted, published, rule, run_needles, texts
 from validation.quality.fp64_file import Fp64File
 from validation.quality.fp64_kv import FORMATS
 from validation.quality.fp64_model import Fp64Model
 from validation.quality.needles import LENGTHS, SHORT_LENGTHS
 from validation.quality.outcome import Outcome
+from validation.quality.page import NAME, page
 from validation.quality.references import References
 from validation.quality.setting import ALL, Setting, parse
 from validation.quality.subject import EngineSubject, place
@@ -60,7 +62,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART", help=f"of {', '.join(PARTS)}")
     command.add_argument("--model", type=file, metavar="FILE", help="a GGUF file (default: that of the extra `model`)")
     command.add_argument("--executor", choices=NAMES, default="auto", help="auto takes a card when there is one")
-    command.add_argument("--out", type=file, metavar="DIR", help="write run.json there, and keep FP64 states")
+    command.add_argument("--out", type=file, metavar="DIR", help="keep run.json, quality.html and FP64 states there")
     command.add_argument("--references", type=file, metavar="DIR", help="keep FP64 states there instead")
     compared = command.add_argument_group("gate and planted")
     compared.add_argument(
@@ -139,6 +141,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
             return FAILED
         if kept is not None:
             kept.write(plan.record(unfinished.COMPLETE))
+            whole_file.write(options.out / NAME, page(plan.outcome, plan.facts()))
     show(plan.outcome, console)
     return PASSED if plan.outcome.passes else FAILED
 
@@ -168,6 +171,12 @@ class _Plan:
     def do(self, part: str) -> None:
         """Carry out a part."""
         {GATE: self._gate, LOSS: self._loss, NEEDLES: self._needles, PLANTED: self._planted}[part]()
+
+    def facts(self) -> dict[str, Any]:
+        """What the page says of the run."""
+        texts = {f"text of {part}, SHA-256": digest for part, digest in self.outcome.text_sha256.items()}
+        told = {"command": shlex.join(sys.argv[1:]), "model, SHA-256": self.outcome.model_sha256, **texts}
+        return told | {name: value for name, value in self.where.items() if value is not None}
 
     def record(self, status: str) -> dict[str, Any]:
         """The run as JSON."""

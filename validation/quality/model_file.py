@@ -6,11 +6,40 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 
 import numpy as np
-from gguf import GGMLQuantizationType, GGUFWriter
+from gguf import GGMLQuantizationType, GGUFWriter, TokenType
 from gguf.quants import quantize
 from numpy.typing import NDArray
 
 from validation.quality.fp64_file import ARCHITECTURE, Sizes
+
+#: Pieces of a tokenizer that makes a token of every byte: that of models whose vocabulary is as large.
+SPECIAL = ["<pad>", "<eos>", "<bos>", "<unk>"]
+PIECES = [*SPECIAL, *(f"<0x{byte:02X}>" for byte in range(256))]
+
+#: A model that lanes run in seconds, of the shape that attention's kernels take; it reads bytes.
+SMALL = Sizes(
+    layers=2,
+    width=64,
+    heads=4,
+    kv_heads=1,
+    head_dim=256,
+    context=256,
+    window=16,
+    period=2,
+    epsilon=1e-6,
+    global_base=1e6,
+    local_base=1e4,
+)
+#: How much larger the values of the small model are: as large as some of Gemma's are, whose 4-bit scales reach 6.
+LOUD = 32.0
+
+
+def write_small(path: FilePath, seed: int = 1) -> None:
+    """Write a random model of sizes `SMALL`."""
+    weights = random_weights(seed, SMALL, len(PIECES), SMALL.width)
+    for layer in range(SMALL.layers):
+        weights[f"blk.{layer}.attn_v"] *= LOUD
+    write(path, SMALL, weights)
 
 
 def write(
@@ -46,6 +75,16 @@ def write(
     writer.add_float32(f"{ARCHITECTURE}.rope.freq_base_swa", sizes.local_base)
     writer.add_uint32(f"{ARCHITECTURE}.attention.sliding_window", sizes.window)
     writer.add_uint32(f"{ARCHITECTURE}.attention.sliding_window_pattern", sizes.period)
+    if len(weights["token_embd"]) == len(PIECES):
+        writer.add_tokenizer_model("llama")
+        writer.add_token_list(PIECES)
+        writer.add_token_scores([0.0] * len(PIECES))
+        writer.add_token_types([TokenType.CONTROL] * len(SPECIAL) + [TokenType.BYTE] * 256)
+        writer.add_bos_token_id(SPECIAL.index("<bos>"))
+        writer.add_eos_token_id(SPECIAL.index("<eos>"))
+        writer.add_unk_token_id(SPECIAL.index("<unk>"))
+        writer.add_add_bos_token(True)
+        writer.add_add_space_prefix(False)
     for name, array in weights.items():
         values = array.astype(np.float32)
         if values.ndim == 1:

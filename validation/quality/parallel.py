@@ -14,8 +14,11 @@ _Result = TypeVar("_Result")
 
 def each(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
     """What `work` makes of each item, in order. How many cores there are changes no result."""
+    known = list(items)
+    if len(known) < 2:  # no thread is worth it
+        return [work(item) for item in known]
     with ThreadPoolExecutor(usable()) as pool:
-        return list(pool.map(work, items))
+        return list(pool.map(work, known))
 
 
 def parts(total: int, rows: int) -> Iterator[slice]:

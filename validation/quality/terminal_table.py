@@ -39,11 +39,11 @@ def _grid(*headings: str) -> Grid:
     return grid
 
 
-def _gate(result: GateResult, console: Console) -> None:
+def rows_of_gate(result: GateResult) -> dict[str, str]:
+    """The figures of the gate, by name."""
     kl, likelihood = result.kl, result.likelihood
-    grid = _grid(f"A {result.a}, B {result.b}, {len(result.prompts)} prompts", "")
     whole = len(result.prompts) * result.continued
-    rows = {
+    return {
         "top-1 agreement": f"{100 * result.top:.2f} %",
         "KL(A || B) median, nats": f"{kl.median:.3e}",
         "KL(A || B) mean": f"{kl.mean:.3e} ± {kl.error:.1e}",
@@ -53,7 +53,11 @@ def _gate(result: GateResult, console: Console) -> None:
         "greedy tokens before the first that differs": f"{sum(one.agreeing for one in result.prompts)} of {whole}",
         "prompts beyond their limits": f"{len(result.exceeding)} of {len(result.prompts)}",
     }
-    for name, value in rows.items():
+
+
+def _gate(result: GateResult, console: Console) -> None:
+    grid = _grid(f"A {result.a}, B {result.b}, {len(result.prompts)} prompts", "")
+    for name, value in rows_of_gate(result).items():
         grid.add_row(name, value)
     console.print(grid)
     console.print(f"{result.verdict.value}: {result.reason}", soft_wrap=True)
@@ -80,6 +84,6 @@ def _needles(result: NeedleResult, console: Console) -> None:
 def _planted(found: list[Planted], console: Console) -> None:
     grid = _grid("planted fault", "gate", "needles found", "why")
     for one in found:
-        said = "flagged" if one.seen else one.verdict.value
+        said = "flagged" if one.flagged else one.verdict.value
         grid.add_row(one.name, said, f"{one.found} of {one.asked}", one.reason)
     console.print(grid)

@@ -96,7 +96,8 @@ class Fake:
 
     def last(self, tokens: Int64) -> Float32:
         rows = [row for _, slice_ in self.logits(tokens) for row in slice_]
-        return rows[-1]
+        last: Float32 = rows[-1]
+        return last
 
     def greedy(self, tokens: Int64, count: int) -> list[int]:
         text = list(tokens)
