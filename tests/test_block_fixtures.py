@@ -16,7 +16,7 @@ from strata.kernels import block_decode
 from validation.numerics import blocks as reference
 from validation.operations.kv_pack import block_sweeps
 
-LIMIT_BYTES = 500_000
+LIMIT_BYTES = 550_000
 NAMES = list(FORMATS)
 MATRICES = [(name, part) for part in ("gate", "up") for name in draw.GATE_UP] + [(name, "down") for name in draw.DOWN]
 
@@ -72,7 +72,7 @@ def test_decoders_give_the_floats_of_ggml_over_every_field(name: str) -> None:
     assert hashlib.sha256(got.tobytes()).hexdigest() == golden.manifest()["sweeps_sha256"][name]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", block_decode.DECODED)
 def test_the_kernel_gives_the_floats_of_ggml(name: str, every_executor: Executor) -> None:
     stored = golden.golden(name)
     got = block_decode.decode(every_executor, name, stored.blocks.reshape(len(stored.rows), -1), first=2, gap=2)
@@ -89,7 +89,7 @@ def test_the_kernel_decodes_whole_experts(name: str, part: str, every_executor: 
     assert np.array_equal(bits(got.values), bits(decoded(name, rows)))
 
 
-@pytest.mark.parametrize("name", ["q4_0", "q8_0"])
+@pytest.mark.parametrize("name", ["q4_0", "q5_0", "q5_1", "q8_0"])
 def test_gguf_stores_the_same_bytes(name: str) -> None:
     """Its quantisers are a third implementation, for the formats for which it has one.
 
@@ -142,7 +142,8 @@ def test_experts_are_complete() -> None:
 def test_families_hold_what_they_are_named_for(name: str) -> None:
     stored = golden.golden(name)
     rows = {f: slice(draw.ROWS * i, draw.ROWS * (i + 1)) for i, f in enumerate(draw.FAMILIES)}
-    d = {f: stored.blocks[at][..., :2].copy().view(np.float16) for f, at in rows.items()}
+    first = int(reference.layout(name)["d"][0, 0]) // 8
+    d = {f: stored.blocks[at][..., first : first + 2].copy().view(np.float16) for f, at in rows.items()}
     floats = {f: stored.floats[at] for f, at in rows.items()}
     assert (floats["heavy"] > 0).any()
     assert (floats["heavy"] < 0).any()

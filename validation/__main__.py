@@ -21,11 +21,12 @@ from strata.command import command
 from strata.executors import NAMES as EXECUTORS
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
+from strata.terminal import Terminal
 from validation.check import command as check_command
 from validation.controls import floor_command, self_test
 from validation.core.settings import PREDICT
+from validation.engine_laws import command as engine_laws
 from validation.fuzz import command as fuzz
-from validation.host.terminal import Terminal
 from validation.ledger import command as ledger_command
 from validation.memory import command as memory_command
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
@@ -57,6 +58,7 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "ledger": (ledger_command, "how much of their bounds the kernels use"),
     "floor": (floor_command, "what plans, controls and the ledger must have"),
     "verify": (verify_command, "check a record without a card"),
+    "engine-laws": (engine_laws, "bits of a model do not depend on how the work was cut"),
     "rates": (rates, "tokens a second of the engine, switches off and on in turn"),
     "report": (report_command, "write a page about runs and records"),
     "quality": (quality_command, "whole models' answers: a gate between settings, losses beside FP64, needles"),

@@ -238,8 +238,9 @@ class Engine:
         size = _within("page_size", page_size, MOST_PAGE_SIZE)
         count = _within("pages", -(-most // size) if pages is None else pages, MOST_PAGES)
         rows = min(_within("chunk", CHUNK if chunk is None else chunk, MOST_CHUNK), most)
-        rule = {} if capability is None else {"rule": f"sm_{capability}"}
-        chosen: Any = open_executor(executor, **rule) if isinstance(executor, str) else executor
+        chosen: Any = executor
+        if isinstance(executor, str):
+            chosen = open_executor(executor) if capability is None else open_executor(executor, rule=f"sm_{capability}")
         plan = choose(chosen, kv, device_weights.formats(model), capability, environ, gate)
         return cls(chosen, opened, model, plan, most, Pages(count, size), rows)
 

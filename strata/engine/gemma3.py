@@ -214,6 +214,7 @@ class _Loading:
             n_head_kv=n_head_kv,
             head_dim=head_dim,
             **constants,
+            softcap=self._cap(),
             token_embd=token_embd,
             output=self._matrix("output", vocab, n_embd) if separate else token_embd,
             output_norm=self._norm("output_norm", n_embd),
@@ -239,8 +240,12 @@ class _Loading:
 
     def _heads(self) -> tuple[int, int, int]:
         head_dim = self._whole("attention.key_length", 1, MOST_WIDTH)
-        for key in ("attention.key_length", "attention.value_length", "rope.dimension_count"):
-            length = self._whole(key, 1, MOST_WIDTH, *([HEAD_DIM] if key.startswith("rope") else []))
+        for key, default in (
+            ("attention.key_length", ()),
+            ("attention.value_length", ()),
+            ("rope.dimension_count", (HEAD_DIM,)),
+        ):
+            length = self._whole(key, 1, MOST_WIDTH, *default)
             if length != HEAD_DIM:
                 self._file.refuse(f"key {ARCHITECTURE}.{key} is {length}; expected {HEAD_DIM}, which attention is for")
         n_head = self._whole("attention.head_count", 1, MOST_WIDTH // HEAD_DIM)
@@ -257,9 +262,6 @@ class _Loading:
         return shape[0]
 
     def _constants(self) -> dict[str, Any]:
-        cap = self._file.metadata(f"{ARCHITECTURE}.final_logit_softcapping", 0.0)
-        if type(cap) is not float or not math.isfinite(cap) or cap < 0:
-            self._refuse_key("final_logit_softcapping", cap, "a number above 0, or none")
         epsilon = self._real("attention.layer_norm_rms_epsilon")
         if not epsilon < 1:
             self._refuse_key("attention.layer_norm_rms_epsilon", epsilon, "a number above 0 and below 1")
@@ -270,8 +272,13 @@ class _Loading:
             "rms_epsilon": epsilon,
             "rope_base_global": self._real("rope.freq_base"),
             "rope_base_local": self._real("rope.freq_base_swa", LOCAL_ROPE_BASE),
-            "softcap": cap or None,
         }
+
+    def _cap(self) -> float | None:
+        cap = self._file.metadata(f"{ARCHITECTURE}.final_logit_softcapping", 0.0)
+        if type(cap) is not float or not math.isfinite(cap) or cap < 0:
+            self._refuse_key("final_logit_softcapping", cap, "a number above 0, or none")
+        return cap or None
 
     def _layer(self, layer: int, shapes: dict[str, tuple[int, ...]]) -> Layer:
         tensors = {}

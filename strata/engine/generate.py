@@ -8,11 +8,12 @@ one line why: what is printed by then stays.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from strata import arguments
-from strata.arguments import decimal, whole
+from strata.arguments import decimal, file, whole
 from strata.engine import gemma3
 from strata.engine.gguf_file import GgufFile, open_gguf
 from strata.engine.sampler import MOST_SEED, MOST_TOKENS, MOST_WINDOW, Sampling, sample
@@ -143,8 +144,10 @@ class Rates:
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `generate`."""
     its = commands.add_parser("generate", help="a model reads a prompt and writes on")
-    its.add_argument("file", metavar="FILE", help="a GGUF file of Gemma 3, see `strata model`")
-    its.add_argument("--prompt-file", required=True, metavar="FILE", help="text in UTF-8; - reads standard input")
+    its.add_argument("file", type=file, metavar="FILE", help="a GGUF file of Gemma 3, see `strata model`")
+    its.add_argument(
+        "--prompt-file", required=True, type=file, metavar="FILE", help="text in UTF-8; - reads standard input"
+    )
     its.add_argument("--kv", default="fp16", metavar="MODE", help=f"of {', '.join(MODES)}; default %(default)s")
     its.add_argument("--max", default=str(USUAL_TOKENS), metavar="N", help="tokens at most; default %(default)s")
     its.add_argument("--context", metavar="N", help="cells, e.g. 8k; default: as many as prompt and answer take")
@@ -171,9 +174,9 @@ def run(chosen: argparse.Namespace) -> int:
     rates = Rates()
     try:
         text = prompt(chosen.prompt_file)
-        file = open_gguf(arguments.of("FILE", arguments.file, chosen.file))
-        model = gemma3.load(file)
-        tokenizer = tokenizer_of(file, model.vocab)
+        weights = open_gguf(chosen.file)
+        model = gemma3.load(weights)
+        tokenizer = tokenizer_of(weights, model.vocab)
         context = options.context or model.context_length
         if context > model.context_length:
             raise StrataError(
@@ -182,7 +185,9 @@ def run(chosen: argparse.Namespace) -> int:
         tokens = tokens_of(tokenizer, text, context)
         if not options.context:
             context = min(context, len(tokens) + most)
-        with opened(file, replace(options, context=context)) as engine:
+        with ExitStack() as held:
+            with telling(sys.stderr, "opening: kernels that are not in the cache are compiled", ""):
+                engine = held.enter_context(opened(weights, replace(options, context=context)))
             request = Request(tokens, most, sampling, context, options.chunk, dump)
             line = _Line(sys.stdout)
             with line:
@@ -234,12 +239,12 @@ def _options(chosen: argparse.Namespace) -> Options:
     )
 
 
-def prompt(name: str, stdin: Any = None) -> str:
+def prompt(path: Path, stdin: Any = None) -> str:
     """The text of a prompt.
 
     Parameters
     ----------
-    name
+    path
         A file; `-` for standard input.
     stdin
         Standard input, a stream with a `buffer`; None for the process's own.
@@ -250,13 +255,12 @@ def prompt(name: str, stdin: Any = None) -> str:
         For a file that cannot be read, is empty, too long, or no UTF-8.
     """
     try:
-        if name == "-":
+        if path == Path("-"):
             what, stream = "standard input", stdin or sys.stdin
             if stream is None:
                 raise StrataError("standard input is closed; expected a prompt")
             data = stream.buffer.read(MOST_PROMPT_BYTES + 1)
         else:
-            path = arguments.of("--prompt-file", arguments.file, name)
             what = f"--prompt-file {shown(path)}"
             with path.open("rb") as opened_file:
                 data = opened_file.read(MOST_PROMPT_BYTES + 1)
@@ -274,11 +278,11 @@ def prompt(name: str, stdin: Any = None) -> str:
 
 def tokens_of(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
     """The tokens of a prompt. Raises StrataError when there are more than a context holds, and reads no further."""
-    tokens: list[int] = []
-    for token in tokenizer.encode(text):
-        if len(tokens) == context:
-            raise StrataError(f"the prompt has more than {context} tokens; expected at most {context}, the context")
-        tokens.append(token)
+    # A text that would take minutes to cut is too long by its characters alone.
+    cut = tokenizer.encode(text) if len(text) <= context * tokenizer.longest else itertools.repeat(0)
+    tokens = list(itertools.islice(cut, context + 1))
+    if len(tokens) > context:
+        raise StrataError(f"the prompt has more than {context} tokens; expected at most {context}, the context")
     return tokens
 
 
@@ -286,18 +290,18 @@ def dump_file(environ: Mapping[str, str]) -> Path | None:
     """The file that takes the first logits. Raises StrataError where none can be: the prompt would be read in vain."""
     if not (name := environ.get(DUMP)):
         return None
-    path = arguments.of(DUMP, arguments.file, name)
+    path = arguments.of(DUMP, file, name)
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise StrataError(f"{DUMP} {arguments.shown(name)}: expected a file in a directory that is there")
     return path
 
 
-def opened(file: GgufFile, options: Options) -> AbstractContextManager[Model]:
+def opened(weights: GgufFile, options: Options) -> AbstractContextManager[Model]:
     """An engine for a model's file."""
     from strata.engine.engine import PAGE_SIZE, Engine
 
     engine: AbstractContextManager[Model] = Engine.open(
-        file,
+        weights,
         executor=options.executor,
         kv=options.kv,
         context=options.context,

@@ -349,4 +349,6 @@ class _Scan:
 
 
 def _shown(name: str) -> str:
-    return shown(name, _NAME_SHOWN)
+    # Cut after it is escaped: an escape has six letters.
+    text = shown(name)
+    return text if len(text) <= _NAME_SHOWN else f"{text[:_NAME_SHOWN]}..."

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strata.executors.base import Buffer, Executor, StrataError, Witness
+from strata.executors.base import Argument, Buffer, Executor, StrataError, Witness
 from strata.kernels import kv_pack
 from strata.kernels.kv_pack import rotated_planes
 from strata.kernels.pool import HEAD_DIM, MODE_FORMATS, PoolBuffers, mode_formats
@@ -154,7 +154,7 @@ class KvCache:
                 witnesses.append(rotate(executor, source, rows * self.kv_heads))
             count = rows * self.kv_heads
             sizes = (np.int32(count), np.int32(self.kv_heads), np.int32(0), np.int32(self.page_size))
-            args = (source, steps, self._table, *plane.buffers, self.lost, *sizes)
+            args: list[Argument] = [source, steps, self._table, *plane.buffers, self.lost, *sizes]
             witnesses.append(executor.launch(kv_pack.kernel(f"kv_pack_{form}"), (-(-count // _ROWS), 1, 1), args))
         return witnesses
 

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import mpmath
@@ -88,7 +89,7 @@ def tables(base: float, half: int, positions: range | int) -> Tables:
     StrataError
         For a base, a number of pairs or positions that do not fit.
     """
-    asked, base = _checked(base, half, positions), float(base)
+    base, asked = _checked_base(base), _checked(half, positions)
     out = Tables(*(np.empty((len(asked), half), np.float32) for _ in range(2)))
     if not asked:
         return out
@@ -166,8 +167,9 @@ def _powers(start: tuple[int, int], step: tuple[int, int], count: int) -> Iterat
         x, y = (x * a - y * b) >> FRACTION, (x * b + y * a) >> FRACTION
 
 
+@cache
 def _context(bits: int) -> Any:
-    """mpmath of so many bits, apart from the one that a caller may have set."""
+    """mpmath of so many bits, apart from the one that a caller may have set. To make one takes milliseconds."""
     context = mpmath.MPContext()
     context.prec = bits
     return context
@@ -191,9 +193,14 @@ def _nearest(context: Any, value: Any) -> np.float32:
     return np.float32(math.ldexp(int(context.nint(context.ldexp(value, -last))), last))
 
 
-def _checked(base: float, half: int, positions: range | int) -> range:
-    if isinstance(base, bool) or not isinstance(base, float | int | np.floating) or not 1 <= base <= _MOST_BASE:
+def _checked_base(base: float) -> float:
+    known = not isinstance(base, bool) and isinstance(base, float | int | np.floating)
+    if not known or not 1 <= (float(base) if isinstance(base, np.floating) else base) <= _MOST_BASE:
         raise StrataError(f"a base of {base!r}, expected 1 to 2^128")
+    return float(base)
+
+
+def _checked(half: int, positions: range | int) -> range:
     if isinstance(half, bool) or not isinstance(half, int | np.integer) or half < 1:
         raise StrataError(f"{half!r} pairs of a head, expected a whole number from 1 on")
     asked = positions if isinstance(positions, range) else _count(positions)

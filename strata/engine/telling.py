@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from strata.terminal import Terminal
 
 #: Seconds between two lines.
 BETWEEN_S = 10.0
@@ -34,7 +35,7 @@ def telling(stream: Any, stage: str, unit: str, clock: Callable[[], float] = tim
     if not stream.isatty():
         yield _lines(stream, stage, unit, clock)
         return
-    console = Console(file=stream, markup=False, emoji=False, highlight=False)
+    console = Terminal(file=stream)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bars:
         task = bars.add_task(stage, total=None)

@@ -25,6 +25,8 @@ SPACE = "\u2581"
 #: The piece with which Gemma ends an answer, where a model has it.
 END_OF_TURN = "<end_of_turn>"
 _BYTE = re.compile("<0x[0-9A-Fa-f]{2}>")
+#: Characters of all user-defined pieces: the expression that finds them is compiled in a second. Gemma has 2,000.
+MOST_USER_DEFINED = 1 << 20
 _SHOWN = 60
 
 
@@ -68,7 +70,8 @@ class Tokenizer:
 
     `decode(encode(text)) == text` for text without lone surrogates and without U+2581 (which reads back as a
     space), given a vocabulary with a piece for U+2581 and one for every byte, as Gemma's is. Its attribute `ends`
-    holds the tokens after which nothing follows: the end of the text and, where it is there, of a turn.
+    holds the tokens after which nothing follows: the end of the text and, where it is there, of a turn; `longest` the
+    characters of the longest piece, so that a text has at least `len(text) / longest` tokens.
 
     Parameters
     ----------
@@ -93,6 +96,7 @@ class Tokenizer:
             elif kind == PieceType.CONTROL and piece == END_OF_TURN:
                 ends.add(token)
         self.ends = frozenset(ends)
+        self.longest = max(map(len, vocabulary.pieces), default=1)
         self._user_defined = user_defined
         longest_first = sorted(user_defined, key=len, reverse=True)
         self._cut = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if longest_first else None
@@ -215,6 +219,9 @@ def tokenizer_of(file: GgufFile, n_vocab: int) -> Tokenizer:
             file.refuse(f"piece {token} is the byte {shown(repr(piece), _SHOWN)}; expected one such as '<0x0A>'")
         if not piece and kind in (PieceType.NORMAL, PieceType.USER_DEFINED):
             file.refuse(f"piece {token} is empty; expected text")
+    size = sum(len(piece) for piece, kind in zip(pieces, types, strict=True) if kind == PieceType.USER_DEFINED)
+    if size > MOST_USER_DEFINED:
+        file.refuse(f"its user-defined pieces have {size} characters; expected at most {MOST_USER_DEFINED}")
     return Tokenizer(
         Vocabulary(
             pieces,

@@ -18,6 +18,10 @@ from strata.formats.blocks import PART
 THREADS = 128
 #: Of the largest codebook, 1,024 entries of eight bytes.
 GRID_BYTES = 8 * 1024
+#: The formats of include/expert_formats.cuh.
+DECODED = (
+    "q4_0", "q8_0", "q5_k", "iq2_xxs", "iq2_xs", "iq3_xxs", "iq4_nl", "iq3_s", "iq2_s", "iq4_xs", "q2_0",
+)  # fmt: skip
 #: What lies before and between rows.
 _FILL = 0xA5
 
@@ -44,9 +48,11 @@ def decode(
     """Decode rows, uint8 [n, bytes of whole blocks], of the format `name`.
 
     first: the byte of a buffer, aligned to 256, where the first row begins; gap: bytes between rows. The buffer ends
-    with the last row. Raises StrataError for rows that are not whole blocks, and for a `first` or `gap` that is
-    negative or odd.
+    with the last row. Raises StrataError for a format that is none of `DECODED`, for rows that are no whole blocks, and
+    for a `first` or `gap` that is negative or odd.
     """
+    if name not in DECODED:
+        raise StrataError(f"format {name!r} of expert weights: expected one of {', '.join(DECODED)}")
     form = block_format(name)
     if rows.dtype != np.uint8 or rows.ndim != 2 or rows.size == 0 or rows.shape[1] % form.nbytes:
         raise StrataError(

@@ -14,10 +14,10 @@ import numpy as np
 
 from strata.executors.base import Buffer, Executor, Kernel, StrataError, Witness
 from strata.formats import device_table
-from strata.kernels import linear_dp4a, linear_quantise, tiers
+from strata.kernels import linear_quantise, tiers
 from strata.kernels.descriptor import Descriptor
 from strata.kernels.limits import Limits, int8_products, without_matrix
-from strata.kernels.linear_dp4a import Multiplied, check_path, multiplied
+from strata.kernels.linear_products import Multiplied, arguments, check_path, codebooks, multiplied
 from strata.kernels.linear_weights import LINEAR_FORMATS, Weights, linear_format
 from strata.kernels.path import Path
 from strata.kernels.required import Required
@@ -25,10 +25,10 @@ from strata.kernels.required import Required
 THREADS = 256
 #: Outputs of a tile, and values of K of a step.
 ROWS, STEP = 128, 256
-#: Columns of a tile, widest first, and how many of formats for whose values the registers would not last for more:
-#: their offsets are held besides, or many words of a group.
+#: Columns of a tile, widest first, and how many of formats for which registers do not last for more: they have offsets,
+#: two scales or many words of a group.
 COLUMNS = (128, 96, 64)
-NARROW, NARROW_COLUMNS = ("q5_1", "q4_k", "q5_k", "q6_k"), 96
+NARROW, NARROW_COLUMNS = ("q5_1", "q4_k", "q5_k", "q6_k", "iq2_xs", "iq2_s", "iq3_s"), 96
 #: Bytes of a column's unit in shared memory, and those that sums of codes take besides.
 COLUMN_BYTES, SUMS_BYTES = 144, 32
 #: Units of a column in shared memory at once, and blocks that the registers of one multiprocessor must hold together.
@@ -134,7 +134,7 @@ def launch(
     """
     check_path(path, weights)
     grid = (-(-weights.outputs // ROWS), -(-rows // columns(weights.format, path.tier_number)), 1)
-    return executor.launch(kernel(path), grid, linear_dp4a.arguments(weights, units, out, rows, first))
+    return executor.launch(kernel(path), grid, arguments(weights, units, out, rows, first))
 
 
 def run(executor: Executor, path: Path, blocks: np.ndarray, x: np.ndarray) -> Multiplied:
@@ -173,5 +173,5 @@ DESCRIPTOR = Descriptor(
     limits=_limits,
     replaces="linear_dp4a",
     required=(Required("linear_bell", ("rows", "outputs", "width"), ((512, 640, 2048), (130, 257, 1024))),),
-    codebooks=linear_dp4a.codebooks,
+    codebooks=codebooks,
 )

@@ -20,6 +20,9 @@
 
 constexpr int kScales = Blocks<WEIGHTS>::scales, kGridBytes = Blocks<WEIGHTS>::grid_words * 4;
 
+// Groups of few rows whose words a thread reads before it decodes the first: a block of one warp hides no wait otherwise.
+constexpr int kFewAhead = Blocks<WEIGHTS>::halves > 12 || WEIGHTS == TYPE_Q5_K ? 2 : 4;
+
 struct Product {
   const u8* blocks;
   const u32* table;
@@ -49,7 +52,7 @@ DEVICE void terms_of(const Multiplier& by, const float (&scale)[kScales], float 
   }
 }
 
-template <int THREADS, int ROWS, int GROUPS>
+template <int THREADS, int ROWS, int GROUPS, int AHEAD>
 DEVICE void product(const Product& p) {
   constexpr int kQuads = ROWS / 4;
   static_assert(OUTPUTS * kQuads <= THREADS, "a thread adds for one output and one quad");
@@ -74,17 +77,28 @@ DEVICE void product(const Product& p) {
   for (int begin = 0; begin < groups; begin += GROUPS) {
     const int count = groups - begin < GROUPS ? groups - begin : GROUPS;
     if (begin > 0) __syncthreads();   // what was there has been read
-    for (int task = thread; task < outputs * count; task += THREADS) {
-      const int output = task / count, g = task - output * count, turn = g & (kQuads - 1);
-      u32 codes[8];
-      float scale[kScales], offset;
-      decode_group<WEIGHTS>(fetch_group<WEIGHTS>(weights + static_cast<i64>(output) * p.row_bytes, begin + g), begin + g, grid, codes,
-                            scale, offset);
-      const Multiplier by = multiplier(codes);
-      for (int quad = 0; quad < quads; ++quad) {
-        float v[4];
-        terms_of(by, scale, offset, units + quad * 4 * stride, stride, rows - quad * 4, begin + g, v);
-        terms.st<float4>(((output * GROUPS + g) * kQuads + (quad ^ turn)) * 4, float4{v[0], v[1], v[2], v[3]});
+    const int total = outputs * count;
+    for (int task = thread; task < total; task += THREADS * AHEAD) {
+      Group<WEIGHTS> fetched[AHEAD];
+#pragma unroll
+      for (int i = 0; i < AHEAD; ++i) {
+        const int mine = task + i * THREADS, output = mine / count;
+        if (mine < total)
+          fetched[i] = fetch_group<WEIGHTS>(weights + static_cast<i64>(output) * p.row_bytes, begin + mine - output * count);
+      }
+#pragma unroll
+      for (int i = 0; i < AHEAD; ++i) {
+        const int mine = task + i * THREADS, output = mine / count, g = mine - output * count, turn = g & (kQuads - 1);
+        if (mine >= total) break;
+        u32 codes[8];
+        float scale[kScales], offset;
+        decode_group<WEIGHTS>(fetched[i], begin + g, grid, codes, scale, offset);
+        const Multiplier by = multiplier(codes);
+        for (int quad = 0; quad < quads; ++quad) {
+          float v[4];
+          terms_of(by, scale, offset, units + quad * 4 * stride, stride, rows - quad * 4, begin + g, v);
+          terms.st<float4>(((output * GROUPS + g) * kQuads + (quad ^ turn)) * 4, float4{v[0], v[1], v[2], v[3]});
+        }
       }
     }
     for (int task = thread; task < quads * count; task += THREADS) {
@@ -121,11 +135,11 @@ DEVICE void product(const Product& p) {
 extern "C" __global__ void __launch_bounds__(MANY_THREADS)
     linear_dp4a(const u8* __restrict__ blocks, const u32* __restrict__ table, const u8* __restrict__ units, float* __restrict__ out,
                 i32 outputs, i32 width, i32 row_bytes, i32 rows, i32 first) {
-  product<MANY_THREADS, MANY_ROWS, MANY_GROUPS>({blocks, table, units, out, outputs, width, row_bytes, rows, first});
+  product<MANY_THREADS, MANY_ROWS, MANY_GROUPS, 1>({blocks, table, units, out, outputs, width, row_bytes, rows, first});
 }
 
 extern "C" __global__ void __launch_bounds__(FEW_THREADS)
     linear_dp4a_few(const u8* __restrict__ blocks, const u32* __restrict__ table, const u8* __restrict__ units, float* __restrict__ out,
                     i32 outputs, i32 width, i32 row_bytes, i32 rows, i32 first) {
-  product<FEW_THREADS, FEW_ROWS, FEW_GROUPS>({blocks, table, units, out, outputs, width, row_bytes, rows, first});
+  product<FEW_THREADS, FEW_ROWS, FEW_GROUPS, kFewAhead>({blocks, table, units, out, outputs, width, row_bytes, rows, first});
 }

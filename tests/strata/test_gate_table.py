@@ -48,10 +48,10 @@ def test_a_summary_says_how_many_are_open_and_what_opens_the_rest(gate: Installe
     """Each operation and tier in a few lines, from the very rows of the table."""
     table = Table.of([H200, named(75), LANES], Switches(), gate)
     lines = table.text().splitlines()
-    assert len(lines) < 90 < len(table.text(each=True).splitlines())
+    assert len(lines) < 110 < len(table.text(each=True).splitlines())
     assert lines[-1] == "a reason for each path: `strata gate --each`"
     blocks = [line for line in lines if " open, served by " in line]
-    counts = [line.split()[:4] for line in blocks[:7]]
+    counts = [line.split()[:4] for line in blocks[:9]]
     assert counts == [
         ["prompt_attention/*/sm75:", "0", "of", "4"],
         ["prompt_attention/*/sm80:", "1", "of", "4"],
@@ -60,8 +60,10 @@ def test_a_summary_says_how_many_are_open_and_what_opens_the_rest(gate: Installe
         ["block_select/*/simt:", "0", "of", "1"],
         ["block_select/*/sm75:", "0", "of", "1"],
         ["block_select/*/sm80:", "0", "of", "1"],
+        ["linear/*/sm75:", "0", "of", "15"],
+        ["linear/*/sm80:", "0", "of", "15"],
     ]
-    assert len(blocks) == 3 * 7
+    assert len(blocks) == 3 * 9
     at = lines.index(next(line for line in lines if "prompt_attention/*/sm80: 1 of 4" in line))
     assert lines[at].endswith("served by decode_attention/*/simt, prompt_attention/*/sm80")
     assert lines[at + 2] == (

@@ -22,7 +22,7 @@ from strata.kernels.selection import Result
 from validation.controls import between, stub_packing
 from validation.controls.experts import said
 from validation.controls.linear import judged as judged_products
-from validation.controls.positions import embedded, turning
+from validation.controls.positions import embedded, seeing, turning
 from validation.controls.positions import judged as judged_positions
 from validation.controls.router import combining, judged, routing
 from validation.controls.selection import chosen
@@ -286,6 +286,12 @@ def _embed(operation: str, path: Path, meddler: Meddler) -> Findings:
     return judged_positions(own, "embedding_bell")
 
 
+def _see(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = seeing()
+    own.see = _meddled(own.see, meddler)
+    return judged_positions(own, "cells_chunk")
+
+
 #: Of each operation a path, what runs its case, the input that is changed, and the check that refuses a fault which
 #: leaves no trace in its inputs.
 OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], str, str]] = {
@@ -309,6 +315,7 @@ OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], st
     "residual": ("residual/fp32/simt", _elements, "a", "bits"),
     "rope": ("rope/fp32/simt", _turn, "x", "bits"),
     "embedding": ("embedding/q5_1/simt", _embed, "blocks", "bits"),
+    "visible_cells": ("visible_cells/causal/simt", _see, "cells", "bits"),
 }
 
 

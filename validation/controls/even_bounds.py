@@ -349,8 +349,8 @@ def _rope() -> str:
 
 def _rope_grows() -> str:
     """Of tables that are exact: the rounding of a subnormal cosine does not grow."""
-    x, *tables = _turned()
-    return _grown(*(rope_bounds.turned(one, *tables, False) for one in (x, x * np.float32(_LARGER))))
+    x, cos, sin = _turned()
+    return _grown(*(rope_bounds.turned(one, cos, sin, False) for one in (x, x * np.float32(_LARGER))))
 
 
 def _embeddings() -> np.ndarray:

@@ -64,12 +64,11 @@ def _embedded(form: str, matrix: np.ndarray, ids: np.ndarray, width: int, factor
     return Embedded(out, outside, [witness(LANES, (embedding.blocks_of(len(ids), width), 1, 1))], True)
 
 
-def _seen(first: int, rows: int, window: int) -> Visible:
-    cells = np.arange(first, first + rows)
-    steps = [cells_reference.steps(cells, most) for most in (None, window)]
+def _seen(cells: np.ndarray, window: int) -> Visible:
+    every, local = (cells_reference.steps(cells, most) for most in (None, window))
     ids = cells_reference.ids(cells, window)
-    ids.view(np.uint32)[np.arange(window) >= steps[1][:, 3:]] = UNWRITTEN
-    return Visible(*steps, ids, [witness(LANES, (visible_cells.blocks(rows, window), 1, 1))], True)
+    ids.view(np.uint32)[np.arange(window) >= local[:, 3:]] = UNWRITTEN
+    return Visible(every, local, ids, [witness(LANES, (visible_cells.blocks(len(cells), window), 1, 1))], True)
 
 
 def turning(wrong: Wrong | None = None) -> Rope:

@@ -22,6 +22,8 @@ class Cut:
         How many tokens another sequence has read and let go before, so that full pages of them are shared.
     neighbour
         How many tokens of its own another sequence reads before each call, so that pages and buffers of both mix.
+    unrelated
+        How many tokens of another prompt a sequence has read and let go before, whose pages are evicted as need be.
     layout
         The seed of the order in which physical pages are given out.
     """
@@ -31,13 +33,14 @@ class Cut:
     chunks: tuple[int, ...]
     shared: int
     neighbour: int
+    unrelated: int
     layout: int
 
     def __str__(self) -> str:
         decoded = self.tokens - sum(self.calls)
         return (
             f"{self.tokens} tokens, calls {_joined(self.calls)}, {decoded} decoded, chunks {_joined(self.chunks)}, "
-            f"{self.shared} shared, {self.neighbour} of a neighbour, layout {self.layout}"
+            f"{self.shared} shared, {self.neighbour} of a neighbour, {self.unrelated} unrelated, layout {self.layout}"
         )
 
 
@@ -65,6 +68,7 @@ def random_cut(draw: random.Random, tokens: int, chunk: int) -> Cut:
         chunks=(*chunks, chunk),
         shared=draw.randint(0, tokens) if draw.random() < 0.5 else 0,
         neighbour=draw.randint(1, 3) if draw.random() < 0.3 else 0,
+        unrelated=draw.randint(1, tokens) if draw.random() < 0.2 else 0,
         layout=draw.getrandbits(32),
     )
 

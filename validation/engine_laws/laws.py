@@ -54,14 +54,16 @@ def digests(
     return tuple(found)
 
 
-def truth(engine: Engine, tokens: Sequence[int], progress: Progress) -> Truth:
-    """What one way of cutting the work gives, which all others are compared with."""
+def truth(engine: Engine, tokens: Sequence[int], progress: Progress, kv: bool = True) -> Truth:
+    """What one way of cutting the work gives, which all others are compared with. kv: whether keys and values are asked
+    for, which takes the prompt once more."""
     every = digests(engine, tokens, None, progress, "every position")
+    if not kv:
+        return Truth(tuple(tokens), every, ())
     engine.forget()
     with engine.sequence() as sequence:
         sequence.prefill(tokens)
-        kv = tuple(sequence.kv_bytes())
-    return Truth(tuple(tokens), every, kv)
+        return Truth(tuple(tokens), every, tuple(sequence.kv_bytes()))
 
 
 def chunked(engine: Engine, known: Truth, ways: Mapping[str, Sequence[int]], progress: Progress) -> Iterator[str]:
@@ -79,6 +81,9 @@ def cut(engine: Engine, known: Truth, way: Cut) -> Iterator[str]:
     random.Random(way.layout).shuffle(order)
     engine.forget(order)
     tokens = known.tokens[: way.tokens]
+    if way.unrelated:
+        with engine.sequence() as unrelated:
+            unrelated.prefill(known.tokens[: way.unrelated][::-1])
     if way.shared:
         with engine.sequence() as earlier:
             earlier.prefill(known.tokens[: way.shared])

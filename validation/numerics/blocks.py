@@ -5,7 +5,8 @@ gather for all formats; nothing is shared with the decoders but the codebooks, w
 block is bit i % 8 of byte i / 8.
 
 Fields: `d` (binary16 bits), `level` (what a scale is made of), `index` (into the grid), `sign` (of eight values, bit m
-of value m; seven bits where the eighth is their parity), `code` (an unsigned number a value), `dmin` and `offset`.
+of value m; seven bits where the eighth is their parity), `code` (an unsigned number a value), `dmin` (binary16 bits: of
+Q5_1 what is added to every value) and `offset`.
 
 References
 ----------
@@ -29,7 +30,11 @@ Places = np.ndarray
 #: What a scale is divided by: of IQ2 and IQ3, d (2 level + 1) / divisor.
 DIVISORS = {"iq2_xxs": 8, "iq2_xs": 8, "iq2_s": 8, "iq3_xxs": 4, "iq3_s": 1}
 #: What is taken off the codes of formats without a codebook.
-BIASES = {"q4_0": 8, "q8_0": 0, "q2_0": 1, "q5_k": 0}
+BIASES = {"q4_0": 8, "q5_0": 16, "q5_1": 0, "q8_0": 0, "q2_0": 1, "q4_k": 0, "q5_k": 0, "q6_k": 32}
+
+#: Formats with twelve bytes of scales and offsets, and all formats with offsets.
+_SIXES = ("q4_k", "q5_k")
+OFFSETS = ("q5_1", *_SIXES)
 
 
 def _run(first: np.ndarray | list[int] | int, bits: int) -> Places:
@@ -60,6 +65,15 @@ def _layout(name: str) -> dict[str, Places]:
     d = {"d": _run(0, 16)}
     if name in ("q4_0", "iq4_nl"):
         return d | {"code": _run(_halves(2, 32), 4)}
+    if name in ("q5_0", "q5_1"):
+        fifths = 16 if name == "q5_0" else 32
+        code = _joined(_run(_halves(fifths // 8 + 4, 32), 4), _run(fifths + i[:32], 1))
+        return d | {"code": code} | ({"dmin": _run(16, 16)} if name == "q5_1" else {})
+    if name == "q6_k":
+        w = i % 128
+        nibble = _run(8 * (64 * (i // 128) + w % 64) + 4 * (w // 64), 4)
+        pair = _run(8 * (128 + 32 * (i // 128) + w % 32) + 2 * (w // 32), 2)
+        return {"d": _run(8 * 208, 16), "level": _run(8 * 192 + 8 * half, 8), "code": _joined(nibble, pair)}
     if name == "q8_0":
         return d | {"code": _run(16 + 8 * i[:32], 8)}
     if name == "q2_0":
@@ -84,15 +98,17 @@ def _layout(name: str) -> dict[str, Places]:
     if name == "iq2_s":
         index = _joined(_run(16 + 8 * group, 8), _run(8 * 66 + 2 * group, 2))
         return d | {"index": index, "sign": _run(8 * 34 + 8 * group, 8), "level": _run(8 * 74 + 4 * half, 4)}
-    assert name == "q5_k", name
+    assert name in _SIXES, name
     early, late = part[:4], part[4:]
     S = 32  # scales and offsets: six bits of a byte, or four of one and two of another
     late_level = _joined(_run(S + 8 * (late + 4), 4), _run(S + 8 * (late - 4) + 6, 2))
     late_offset = _joined(_run(S + 8 * (late + 4) + 4, 4), _run(S + 8 * late + 6, 2))
     level = np.concatenate([_run(S + 8 * early, 6), late_level])
     offset = np.concatenate([_run(S + 8 * (early + 4), 6), late_offset])
-    nibble = 8 * (48 + 32 * (i // 64) + i % 32) + 4 * (i // 32 % 2)
-    code = _joined(_run(nibble, 4), _run(8 * (16 + i % 32) + i // 32, 1))
+    first = 48 if name == "q5_k" else 16
+    code = _run(8 * (first + 32 * (i // 64) + i % 32) + 4 * (i // 32 % 2), 4)
+    if name == "q5_k":
+        code = _joined(code, _run(8 * (16 + i % 32) + i // 32, 1))
     return d | {"dmin": _run(16, 16), "level": level, "offset": offset, "code": code}
 
 
@@ -185,33 +201,35 @@ def scales(name: str, fields: Fields) -> np.ndarray:
             return np.asarray(d * (2 * fields["level"] + 1) / DIVISORS[name])
         if name == "iq4_xs":
             return np.asarray(d * (fields["level"] - 32))
-        if name == "q5_k":
+        if name in _SIXES:
             return np.asarray(d * fields["level"])
+        if name == "q6_k":
+            return np.asarray(d * fields["level"].astype(np.int8))
     return np.repeat(d, FORMATS[name].values // 32, axis=1)
 
 
 def offsets(name: str, fields: Fields) -> np.ndarray:
-    """What Q5_K takes off each part, exact.
+    """What is taken off each part, exact; of Q5_1 the negative of what is added.
 
     Parameters
     ----------
     name
-        The name of the format, `q5_k`.
+        The name of the format, one of `OFFSETS`.
     fields
         The fields, as `unpack` gives them.
 
     Returns
     -------
-    float64 array [n, 8]
+    float64 array [n, parts]
     """
-    assert name == "q5_k", name
+    assert name in OFFSETS, name
     with np.errstate(invalid="ignore"):
         dmin = fields["dmin"].astype(np.uint16).view(np.float16).astype(np.float64)
-        return np.asarray(dmin * fields["offset"])
+        return np.asarray(-dmin if name == "q5_1" else dmin * fields["offset"])
 
 
 def values(name: str, fields: Fields) -> np.ndarray:
-    """What blocks stand for, exact but for the difference of Q5_K, which is rounded to float32 once.
+    """What blocks stand for, exact but for the difference where a format has offsets, which is rounded to float32 once.
 
     Parameters
     ----------
@@ -228,7 +246,7 @@ def values(name: str, fields: Fields) -> np.ndarray:
     each = q.shape[1] // s.shape[1]
     with np.errstate(invalid="ignore"):
         product: np.ndarray = q * np.repeat(s, each, axis=1)
-        if name != "q5_k":
+        if name not in OFFSETS:
             return product
         difference: np.ndarray = product - np.repeat(offsets(name, fields), each, axis=1)
     return difference.astype(np.float32).astype(np.float64)

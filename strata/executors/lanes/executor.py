@@ -192,8 +192,8 @@ class LanesExecutor:
         return Image(kernel, self.arch, self._digest(built), built.options, built.compiler.version)
 
     def _build(self, kernel: Kernel) -> Built:
-        """A kernel of this package is looked up once, as on a card: to read and hash its sources takes longer than many a
-        launch. One from elsewhere is looked up each time, for its author may be at work on it."""
+        """A kernel of this package is looked up once, as on a card: to read and hash its sources takes longer than many
+        a launch. One from elsewhere is looked up each time, for its author may be at work on it."""
         if kernel in self._built:
             return self._built[kernel]
         built = build(kernel, self.flavor, self.compiler)

@@ -4,10 +4,6 @@
 #include "int8.cuh"
 #include "linear_units.cuh"
 
-#if defined(STRATA_LANES) && defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
 // The codes of a group, in the form in which they are multiplied.
 struct Multiplier {
 #if defined(STRATA_LANES) && defined(__AVX2__)

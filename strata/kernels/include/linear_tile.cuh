@@ -18,7 +18,7 @@ DEVICE void bring_blocks(Shared<u8> weights, Shared<float> scales, Shared<float>
   // As many as registers last for.
   constexpr bool kSmall = kScales == 1 && !kHasOffset<TYPE> && Blocks<TYPE>::halves < 10;
   constexpr int kAhead = kSmall ? kTurns : kHasOffset<TYPE> || TYPE == TYPE_Q6_K ? 1 : 2;
-#pragma unroll
+#pragma unroll 1   // or all turns' loads would go first, for which registers do not last
   for (int turn = 0; turn < kTurns; turn += kAhead) {
     Group<TYPE> fetched[kAhead];
 #pragma unroll

@@ -10,7 +10,6 @@ WIDTH, LAYERS, WINDOW, CONTEXT = 32, 2, 5, 96
 _KEYS = {
     "gemma3.embedding_length": WIDTH,
     "gemma3.feed_forward_length": WIDTH,
-    "gemma3.block_count": LAYERS,
     "gemma3.attention.sliding_window": WINDOW,
     "gemma3.context_length": CONTEXT,
 }
@@ -18,12 +17,12 @@ _KEYS = {
 _FORMATS = dict.fromkeys(("attn_q", "attn_k", "attn_output", "ffn_gate", "ffn_up"), "q8_0")
 
 
-def write(path: Path, softcap: float | None = None) -> Path:
-    """Write the model."""
+def write(path: Path, layers: int = LAYERS, period: int = tiny_gemma.PERIOD, softcap: float | None = None) -> Path:
+    """Write the model. Every layer is global whose number, counted from 1, is a multiple of the period."""
     own = {tiny_gemma.WIDTH: WIDTH, tiny_gemma.FEED_FORWARD: WIDTH}
     heads = tiny_gemma.HEADS * tiny_gemma.HEAD_DIM
-    shapes = {name: tuple(own.get(n, n) for n in shape) for name, shape in tiny_gemma.shapes(LAYERS).items()}
-    for layer in range(LAYERS):  # widths of 256 that are no model width
+    shapes = {name: tuple(own.get(n, n) for n in shape) for name, shape in tiny_gemma.shapes(layers).items()}
+    for layer in range(layers):  # widths of 256 that are no model width
         for role, shape in {
             "attn_q": (heads, WIDTH),
             "attn_k": (tiny_gemma.HEAD_DIM, WIDTH),
@@ -33,5 +32,6 @@ def write(path: Path, softcap: float | None = None) -> Path:
             "attn_output": (WIDTH, heads),
         }.items():
             shapes[f"blk.{layer}.{role}"] = shape
+    keys = _KEYS | {"gemma3.block_count": layers, "gemma3.attention.sliding_window_pattern": period}
     cap = {} if softcap is None else {"gemma3.final_logit_softcapping": softcap}
-    return tiny_gemma.write(path, keys=_KEYS | cap, formats=_FORMATS, replaced=shapes)
+    return tiny_gemma.write(path, keys=keys | cap, formats=_FORMATS, replaced=shapes)

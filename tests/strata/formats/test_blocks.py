@@ -160,7 +160,7 @@ def test_values_of_a_block_are_of_its_kind() -> None:
     codes = {name: FORMATS[name].quants(block_sweeps.all_but_scales(name))[0].astype(int) for name in SIMPLE}
     largest = {name: int(np.abs(code).max()) for name, code in codes.items()}
     grids = {name: int(codebook(name).max()) for name in reference.DIVISORS}
-    assert largest == {"q4_0": 8, "q8_0": 128, "q2_0": 2, "iq4_nl": 127, "iq4_xs": 127} | grids
+    assert largest == {"q4_0": 8, "q5_0": 16, "q6_k": 32, "q8_0": 128, "q2_0": 2, "iq4_nl": 127, "iq4_xs": 127} | grids
 
 
 @pytest.mark.parametrize(("name", "k", "want"), [("iq3_xxs", 2560, 980), ("iq3_s", 2560, 1100), ("iq4_xs", 2560, 1360),
@@ -184,6 +184,6 @@ def test_refusals_name_what_is_wrong() -> None:
         form.quants(np.zeros((3, 18), np.float32))
     with pytest.raises(StrataError, match="q5_k has an offset"):
         FORMATS["q5_k"].quants(np.zeros((1, 176), np.uint8))
-    with pytest.raises(StrataError, match="format 'iq9': expected one of q4_0, q8_0"):
+    with pytest.raises(StrataError, match="format 'iq9': expected one of q4_0, q5_0"):
         block_format("iq9")
     assert block_format("iq4_nl") is form

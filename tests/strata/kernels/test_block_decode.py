@@ -20,7 +20,7 @@ from validation.core.random_streams import Stream
 from validation.operations.kv_pack import block_sweeps
 from validation.static.command import ARCHS
 
-NAMES = list(FORMATS)
+NAMES = list(block_decode.DECODED)
 #: Blocks of a row in sweeps: a row ends and another begins inside of a warp.
 BLOCKS_A_ROW = 3
 HEADER = next(file for file in iter_include() if file.name == "expert_formats.cuh").read_text()
@@ -94,6 +94,8 @@ def test_a_short_codebook_is_missed(name: str, monkeypatch: pytest.MonkeyPatch, 
 
 def test_odd_places_and_broken_rows_are_refused(checked: LanesExecutor) -> None:
     rows = np.zeros((2, 98), np.uint8)
+    with pytest.raises(StrataError, match="format 'q6_k' of expert weights: expected one of q4_0, q8_0, "):
+        block_decode.decode(checked, "q6_k", rows)
     with pytest.raises(StrataError, match="first is 3, expected an even number"):
         block_decode.decode(checked, "iq3_xxs", rows, first=3)
     with pytest.raises(StrataError, match="gap is -2, expected an even number"):

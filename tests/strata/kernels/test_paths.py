@@ -8,7 +8,9 @@ from pathlib import Path as FilePath
 import pytest
 
 from strata.executors.base import KERNELS, StrataError
+from strata.kernels.embedding import FORMATS as EMBEDDED
 from strata.kernels.experts import DOWN, EXPERT_MODES, GATE_UP
+from strata.kernels.linear_weights import LINEAR_FORMATS
 from strata.kernels.paths import PATHS, select, table
 from strata.kernels.pool import MODES
 from strata.kernels.registry import DESCRIPTORS
@@ -32,6 +34,12 @@ ROWS = {
     "gated": (("gelu_tanh", "swiglu"), {"simt": 60}),
     "softcap": (("fp32",), {"simt": 60}),
     "residual": (("fp32",), {"simt": 60}),
+    "linear_dp4a": (LINEAR_FORMATS, {"simt": 61}),
+    "linear": (LINEAR_FORMATS, {"sm75": 75, "sm80": 80}),
+    "linear_f16": (("f16",), {"simt": 60}),
+    "embedding": ((*LINEAR_FORMATS, "f16"), {"simt": 60}),
+    "rope": (("fp32",), {"simt": 60}),
+    "visible_cells": (("causal",), {"simt": 60}),
 }
 
 
@@ -56,6 +64,7 @@ def test_paths_replace_the_baseline_of_their_mode() -> None:
             "prompt_attention": f"decode_attention/{path.mode}/simt",
             "expert_fused": f"expert_mmq/{path.mode}/{path.tier}",
             "block_select": "block_select_warp/fp32/simt",
+            "linear": f"linear_dp4a/{path.mode}/simt",
         }.get(path.operation)
         assert path.baseline == due
         assert due is None or due in PATHS
@@ -102,7 +111,7 @@ def test_every_operation_has_a_source_and_a_module_of_its_name() -> None:
 
 
 def test_patterns_select_in_table_order() -> None:
-    assert [path.name for path in select("*/q4_0/sm*")] == ["prompt_attention/q4_0/sm75", "prompt_attention/q4_0/sm80"]
+    assert [path.name for path in select("p*/q4_0/sm*")] == ["prompt_attention/q4_0/sm75", "prompt_attention/q4_0/sm80"]
     assert len(select("*")) == len(PATHS)
     with pytest.raises(
         ValueError, match="no path matches 'prompt_attention/q4/sm75'; the nearest is 'prompt_attention/q4_0/sm75'"

@@ -17,7 +17,7 @@ from strata.kernels.path import Path
 from strata.kernels.paths import PATHS
 from strata.kernels.registry import DESCRIPTORS, find, first_gated, taking
 
-GATED = ("prompt_attention", "expert_fused", "block_select")
+GATED = ("prompt_attention", "expert_fused", "block_select", "linear")
 
 
 def test_every_module_that_describes_an_operation_is_listed() -> None:

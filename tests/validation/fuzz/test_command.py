@@ -20,8 +20,10 @@ from validation.fuzz import command as fuzz
 from validation.host import whole_file
 from validation.operations import registry
 
-#: Kinds of configurations, which take turns, and the place of combining among them.
-KINDS = len({operation.fuzz for operation in registry.found().values() if operation.fuzz is not None})
+#: Kinds of configurations, which take turns, the most modes of one, and the place of combining among them.
+FUZZED = [(path, registry.of(path).fuzz) for path in PATHS.values()]
+KINDS = len({kind for _, kind in FUZZED if kind is not None})
+MODES = max(len({path.mode for path, own in FUZZED if own == kind}) for _, kind in FUZZED if kind is not None)
 COMBINING = 3
 
 
@@ -69,7 +71,7 @@ def held(directory: Path) -> list[dict[str, Any]]:
 
 
 def test_kinds_and_their_modes_take_turns(ends: Ends, tmp_path: Path) -> None:
-    assert main(["fuzz", "--count", str(12 * KINDS), "--out", str(tmp_path)]) == 0
+    assert main(["fuzz", "--count", str(MODES * KINDS), "--out", str(tmp_path)]) == 0
     ran = {result["path"] for result in held(tmp_path)}
     assert ran == {name for name in PATHS if not name.startswith("kv_pack/")}
 

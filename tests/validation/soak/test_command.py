@@ -169,7 +169,9 @@ def test_what_is_finished_is_there_while_it_runs(
 def test_a_planted_fault_is_found_by_a_real_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from strata.kernels import prompt_attention
 
-    index = next(i for i in range(99) if soak_plan.job(1, i).path.name == "prompt_attention/q4_0/sm80")
+    index = next(
+        i for i in range(len(soak_plan.CYCLE)) if soak_plan.job(1, i).path.name == "prompt_attention/q4_0/sm80"
+    )
     words = ("--start", str(index), "--runs", "1")
     assert run(*words, out=tmp_path) == 0
     assert set(record(tmp_path)["worst"]) >= {"bound", "agreement", "baseline bound"}

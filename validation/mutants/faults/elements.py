@@ -205,7 +205,13 @@ _SOFTCAP = (
         "The sign is read again when the output is written, and is gone where both are one buffer.",
         "softcap_sizes",
     ),
-    _cap("rest-of-block", _REST, "if (false) ", "What is left behind the last four is not written.", "softcap_sizes"),
+    _cap(
+        "rest-of-block",
+        _REST,
+        _REST.replace("i < count", "i < first"),
+        "What is left behind the last four is not written.",
+        "softcap_sizes",
+    ),
     _cap(
         "offset-of-32-bits",
         _FIRST,

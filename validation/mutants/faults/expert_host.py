@@ -85,9 +85,33 @@ _DECODERS = (
     ),
     _decoder(
         "q5-k-fifth-bit",
-        "codes = (low | _flat(fifth, 2) << 4).astype(np.int8)",
-        "codes = low.astype(np.int8)",
+        "return Parts((low | _flat(fifth, 2) << 4).astype(np.int8), *_sixes(blocks))",
+        "return Parts(low.astype(np.int8), *_sixes(blocks))",
         "The fifth bit of Q5_K is ignored.",
+    ),
+    _decoder(
+        "q5-0-bias",
+        "_fives(blocks[..., 2:]) - np.int8(16)",
+        "_fives(blocks[..., 2:]) - np.int8(15)",
+        "The bias of Q5_0 is 15.",
+    ),
+    _decoder(
+        "q5-1-minimum",
+        "_half(blocks, 0), -_half(blocks, 2))",
+        "_half(blocks, 0), _half(blocks, 2))",
+        "The minimum of Q5_1 is taken off.",
+    ),
+    _decoder(
+        "q6-k-scales-unsigned",
+        "np.ascontiguousarray(blocks[..., 192:208]).view(np.int8)",
+        "np.ascontiguousarray(blocks[..., 192:208])",
+        "The scales of Q6_K have no sign.",
+    ),
+    _decoder(
+        "q6-k-pairs-of-the-first-half",
+        "blocks[..., 128:192].reshape(*lead, 2, 1, 32)",
+        "np.concatenate([blocks[..., 128:160]] * 2, axis=-1).reshape(*lead, 2, 1, 32)",
+        "The second half of a block of Q6_K takes the high bits of the first.",
     ),
 )
 

@@ -82,7 +82,7 @@ def compare(executor: Executor, seed: int, what: Configuration, path: Path) -> C
     want = plain(reference.embed_bits(data.mode, data.matrix, data.ids, data.factor))
 
     def run(where: Executor, of: Inputs) -> Embedded:
-        return handed(embedding.run)(where, of.mode, of.matrix, of.ids, of.width, of.factor)
+        return handed(embedding.run)(where, of.mode, of.matrix, of.ids, of.width, float(of.factor))
 
     runs, outside = (run(executor, data), run(second, data.rows(order))), int(data.outside.sum())
     wrong = sum(

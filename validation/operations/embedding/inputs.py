@@ -22,6 +22,8 @@ _HALVES_AT: Mapping[str, tuple[int, ...]] = {"q5_1": (0, 2), "q4_k": (0, 2), "q5
 _PLAIN = (-9, 3)
 #: By the name of a recipe: the square root of 640 as FP32; a third; and factors that leave the range of float32.
 _FACTORS = {"bell": 25.298221588134766, "outside": 1.0 / 3.0, "faint": -1.5 * 2.0**-138, "loud": 1.25 * 2.0**119}
+#: FP16 bits of infinities and NaN of both signs.
+_NO_NUMBERS = (0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x7C01)
 #: Ids that are outside of every matrix, and how far others are behind its end.
 _OUTERMOST, _BEHIND = ((1 << 31) - 1, -(1 << 31), -1), 3
 
@@ -71,29 +73,35 @@ def build(case: EmbeddingCase, mode: str) -> Inputs:
 def matrix(stream: Stream, kind: str, mode: str, vocab: int, width: int) -> np.ndarray:
     """uint8 [vocab, row bytes] by the name of a recipe without `embedding_`."""
     if mode == HALVES:
-        made = stream.child("bytes").octets((vocab, 2 * width))
-        if kind != "raw":
-            made[...] = _plain(stream.child("plain"), kind, (vocab, width)).astype("<u2").view(np.uint8)
-        return made
+        own = stream.child("plain")
+        bits = _any(own, (vocab, width)) if kind == "raw" else _plain(own, kind, (vocab, width))
+        return np.ascontiguousarray(bits.astype("<u2")).view(np.uint8)
     form = FORMATS[mode]
     blocks = stream.child("bytes").octets((vocab, width // form.values, form.nbytes))
-    if kind != "raw":
-        for at in _HALVES_AT.get(mode, (0,)):
-            bits = _plain(stream.child("plain", at), kind, blocks.shape[:2])
-            blocks[..., at : at + 2] = bits.astype("<u2")[..., None].view(np.uint8)
+    for at in _HALVES_AT.get(mode, (0,)):
+        own = stream.child("plain", at)
+        bits = _any(own, blocks.shape[:2]) if kind == "raw" else _plain(own, kind, blocks.shape[:2])
+        blocks[..., at : at + 2] = bits.astype("<u2")[..., None].view(np.uint8)
     return np.ascontiguousarray(blocks.reshape(vocab, -1))
 
 
 def ids(stream: Stream, kind: str, rows: int, vocab: int) -> np.ndarray:
     """int32 [rows]: the last and the first row of the matrix, any others, and those outside where a recipe has such."""
-    edges = [vocab - 1, 0, vocab - 1, 0]
+    edges = [vocab - 1, vocab - 1, 0, 0]
     found = stream.child("any").below(vocab, rows)
     found[: len(edges)] = edges[:rows]
     if kind == "outside":
         strange = [*_OUTERMOST, *range(vocab, vocab + _BEHIND)]
-        which = np.array(strange)[np.arange(rows) % len(strange)]
+        which = np.array(strange)[np.arange(rows) // 2 % len(strange)]
         found = np.where(np.arange(rows) % 2 == 0, which, found)
     return np.asarray(found[stream.child("order").permutation(rows)].astype(np.int32))
+
+
+def _any(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
+    """uint16: any FP16 bits, of which one in five is no number."""
+    bits = stream.child("any").below(1 << 16, shape)
+    known = np.array(_NO_NUMBERS)[stream.child("which").below(len(_NO_NUMBERS), shape)]
+    return np.where(stream.child("broken").below(5, shape) == 0, known, bits).astype(np.uint16)
 
 
 def _plain(stream: Stream, kind: str, shape: tuple[int, ...]) -> np.ndarray:

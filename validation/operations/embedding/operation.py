@@ -111,7 +111,9 @@ class Embedding(RowOperation):
         assert trial.expected is not None
         given: Inputs = trial.inputs
         rows = np.flatnonzero(np.isfinite(trial.expected.outputs["out"]).all(axis=1))
-        exact = reference.embed(given.mode, given.matrix[given.ids[rows]], float(given.factor))
+        known = given.matrix[np.where(given.outside, 0, given.ids)]
+        with np.errstate(invalid="ignore", over="ignore"):
+            exact = reference.embed(given.mode, known, float(given.factor))[rows]
         offset = given.mode != HALVES and FORMATS[given.mode].offset
         return Reference(rows, {"out": exact}, {"out": bound.embedded(exact, offset)})
 

@@ -11,7 +11,7 @@ _TABLE = (
 )  # fmt: skip
 _FIXED = {
     TILE: ("embedding.py:GROUP", "embedding.cu:kGroup"),
-    PATH: ("embedding.py:_TYPE_F16",),
+    PATH: ("embedding.py:_TYPE_F16", "embedding.py:HALVES"),
     FAR: ("embedding.py:_MOST",),
 }
 

@@ -24,12 +24,10 @@ _BROKEN = frozen(np.array([0x7FC00000, 0x7F800001, 0xFFC00123, 0x7F800000, 0xFF8
 _RARE = 5
 #: Bits of zeros of both signs, of subnormal numbers and of the smallest normal ones.
 _ZEROS = frozen(np.array([0, 0x80000000, 1, 0x80000001, 0x7FFFFF, 0x807FFFFF, 0x800000, 0x80800000], np.uint32))
-#: Besides: 1, half a step of it and a step, the largest number, half of it, half a step of it, and less.
-_ENDS = frozen(
-    np.array(
-        [0x3F800000, 0x33800000, 0xB3800000, 0x34000000, 0x7F7FFFFF, 0x7EFFFFFF, 0x73000000, 0x72FFFFFF], np.uint32
-    )
-)
+#: 1, half a step of it with both signs and a step; and the largest number, half of it, half a step of it, and less.
+_HALVES = frozen(np.array([0x3F800000, 0x33800000, 0xB3800000, 0x34000000], np.uint32))
+_LARGE = frozen(np.array([0x7F7FFFFF, 0x7EFFFFFF, 0x73000000, 0x72FFFFFF], np.uint32))
+_SIGN = 0x80000000
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +106,17 @@ def _added(case: ElementCase, stream: Stream, kind: str) -> dict[str, np.ndarray
         steps = stream.child("steps").below(7, _shape(case)) - 3
         b = -(np.ascontiguousarray(a, np.float32).view(np.int32) + steps.astype(np.int32)).view(np.float32)
     elif kind == "ends":
-        known = np.concatenate([_ZEROS, _ENDS, _ENDS ^ np.uint32(0x80000000)])
-        a, b = (_bits(stream.child("end", name), known, case) for name in ("a", "b"))
+        large = np.concatenate([_LARGE, _LARGE ^ np.uint32(_SIGN)])
+        known = np.concatenate([_ZEROS, _HALVES, _HALVES ^ np.uint32(_SIGN), large])
+        # Of two zeros, of two large numbers, or of any: each pair comes in every place of a thread's four.
+        turn = stream.child("turn").below(3, _shape(case))
+        a, b = (
+            np.choose(turn, [_bits(stream.child(name, i), some, case) for i, some in enumerate((_ZEROS, large, known))])
+            for name in ("a ends", "b ends")
+        )
+        rows = np.arange(case.rows)
+        for x in (a, b):  # the one sum whose sign a zero that is added would take
+            x[rows, rows % case.columns] = np.float32(-0.0)
     return {"a": a, "b": b}
 
 

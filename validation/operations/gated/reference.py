@@ -10,10 +10,10 @@ from validation.numerics.fma import fma, plain
 
 #: -log2(e), 0.044715, -2 sqrt(2/pi) log2(e) and -2 log2(e) as the float32 of strata/kernels/gated.py and softcap.py.
 MINUS_LOG2_E = np.uint32(0xBFB8AA3B).view(np.float32)
-CUBIC = np.array(0x3D372713, np.uint32).view(np.float32)
+CUBIC = np.uint32(0x3D372713).view(np.float32)
 GELU = np.uint32(0xC0135761).view(np.float32)
 SOFTCAP = np.uint32(0xC038AA3B).view(np.float32)
-_ONE = np.ones((), np.float32)
+_ONE = np.float32(1)
 
 
 def exponent(mode: str, gate: np.ndarray) -> np.ndarray:
@@ -78,7 +78,7 @@ def gated_bits(mode: str, gate: np.ndarray, up: np.ndarray) -> np.ndarray:
     """
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         if mode == "gelu_tanh":
-            power = gate * fma(gate * gate, CUBIC, _ONE) * GELU
+            power = gate * fma(gate * gate, np.asarray(CUBIC), np.asarray(_ONE)) * GELU
         elif mode == "swiglu":
             power = gate * MINUS_LOG2_E
         else:

@@ -107,7 +107,7 @@ def limits(mode: str, w: Exact, x: np.ndarray) -> Limits:
     mass = np.where(np.isfinite(w.mass), w.mass, 0.0)
     rows = np.where(np.isfinite(x), x, np.float32(0))
     made = _of_halves(mass, rows) if mode == HALVES else _of_blocks(mode, w, mass, rows)
-    sound = sound & (made.bound < LARGE) & made.sound
+    sound = sound & made.sound
     return Limits(np.where(sound, made.bound * WIDENED, 0.0), sound)
 
 

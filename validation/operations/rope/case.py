@@ -14,7 +14,7 @@ FIELDS = Fields(
     {
         "seed": Number(0, MOST_SEED),
         "rows": Number(1, 8192),
-        "heads": Number(1, 128, default=1),
+        "heads": Number(1, 256, default=1),
         "d": Number(DIMS, 1024, multiple=DIMS, default=64),
         "context": Number(1, MOST_CONTEXT, default=64),
     },

@@ -34,20 +34,21 @@ def _far(case: RopeCase, executor: LanesExecutor, name: str, rows: int, heads: i
     stream, near_rows, near_heads = case.stream(name), min(rows, _ROWS), min(heads, _ROWS)
     kept = min(positions, _ROWS)
     x = stream.child("x").normals((near_rows, near_heads, d))
-    tables = [stream.child(part).normals((kept, d // 2)) for part in ("cos", "sin")]
+    cos, sin = (stream.child(part).normals((kept, d // 2)) for part in ("cos", "sin"))
     steps = np.zeros((near_rows, rope.WORDS), np.int32)
     steps[:, 0] = np.arange(near_rows)[::-1] % kept
-    near = rope.run(executor, x, steps, *tables)
+    near = rope.run(executor, x, steps, cos, sin)
     far_x, far_steps = Mapped((rows, heads, d), np.float32, "x"), Mapped((rows, rope.WORDS), np.int32, "steps")
     far_x.view()[-near_rows:, -near_heads:] = x
     far_steps.view()[-near_rows:] = steps
     far_steps.view()[-near_rows:, 0] += positions - kept
-    far_tables = [Mapped((positions, d // 2), np.float32, part) for part in ("cos", "sin")]
-    for buffer, table in zip(far_tables, tables, strict=True):
+    far_cos, far_sin = (Mapped((positions, d // 2), np.float32, part) for part in ("cos", "sin"))
+    for buffer, table in ((far_cos, cos), (far_sin, sin)):
         buffer.view()[-kept:] = table
     out = Mapped((rows, heads, d), np.float32, "out")
     grid, fours = rope.blocks(rows, heads, d), rows * heads * (d // (2 * rope.FOUR))
     first = (fours - near_rows * near_heads) // rope.THREADS
-    args = (far_x, far_steps, *far_tables, out, np.int32(rows), np.int32(heads), np.int32(d))
+    args = (far_x, far_steps, far_cos, far_sin, out, np.int32(rows), np.int32(heads), np.int32(d))
     executor.launch_end(rope.kernel(), (grid, 1, 1), args, first)
-    return same(name, [("dims", out.view()[-near_rows:, -near_heads:], near.out)], [far_x, far_steps, *far_tables, out])
+    pairs = [("dims", out.view()[-near_rows:, -near_heads:], near.out)]
+    return same(name, pairs, [far_x, far_steps, far_cos, far_sin, out])

@@ -92,9 +92,9 @@ def positions(case: RopeCase, stream: Stream) -> np.ndarray:
         return np.full(case.rows, last)
     edges = [0, last, *(at + by for at in (1 << np.arange(1, 21)).tolist()[::-1] for by in (-1, 0)), 1]
     kept = [at for at in dict.fromkeys(edges) if at <= last]
-    anything = stream.child("any").below(case.context, case.rows)
-    edge = np.array(kept)[np.arange(case.rows) % len(kept)]
-    found = np.where(np.arange(case.rows) % 3 < 2, edge, anything)
+    anything, turn = stream.child("any").below(case.context, case.rows), np.arange(case.rows)
+    edge = np.array(kept)[(turn - turn // 3) % len(kept)]  # two of three rows have the next one
+    found = np.where(turn % 3 < 2, edge, anything)
     return np.asarray(found[stream.child("order").permutation(case.rows)])
 
 
@@ -109,16 +109,15 @@ def _heads(case: RopeCase, stream: Stream) -> np.ndarray:
         return np.asarray(_ZEROS[stream.below(len(_ZEROS), shape)])
     if kind == "ladder":
         # Each half of a head has a size of its own, so that its products meet every size of the other.
-        sizes = ladder(_SIZES, 2 * case.rows * case.heads)[
-            stream.child("order").permutation(2 * case.rows * case.heads)
-        ]
+        count = 2 * case.rows * case.heads
+        sizes = ladder(_SIZES, count)[stream.child("order").permutation(count)]
         with np.errstate(over="ignore"):
             halves = np.ldexp(
                 stream.normals((case.rows, case.heads, 2, case.d // 2)), sizes.reshape(case.rows, -1, 2, 1)
             )
         return np.asarray(halves.astype(np.float32).reshape(shape))
     sizes = stream.child("size").below(24, (case.rows, case.heads, 1)) - 12
-    return np.ldexp(stream.normals(shape), sizes.astype(np.int32)).astype(np.float32)
+    return np.asarray(np.ldexp(stream.normals(shape), sizes.astype(np.int32)).astype(np.float32))
 
 
 def _tables(case: RopeCase, stream: Stream, base: float, asked: np.ndarray) -> list[np.ndarray]:

@@ -110,10 +110,9 @@ class Rope(RowOperation):
         sound = trial.inputs.rows(rows)
         rounded, half = sound.base > 0, sound.x.shape[2] // 2
         at = sound.positions
-        tables = reference.angles(at, half, sound.base) if rounded else (sound.cos[at], sound.sin[at])
-        return Reference(
-            rows, {"out": reference.turn(sound.x, *tables)}, {"out": bound.turned(sound.x, *tables, rounded)}
-        )
+        cos, sin = reference.angles(at, half, sound.base) if rounded else (sound.cos[at], sound.sin[at])
+        due, limit = reference.turn(sound.x, cos, sin), bound.turned(sound.x, cos, sin, rounded)
+        return Reference(rows, {"out": due}, {"out": limit})
 
 
 def _due(given: Inputs) -> np.ndarray:

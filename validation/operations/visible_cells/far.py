@@ -32,11 +32,11 @@ def parts(case: CellsCase, executor: LanesExecutor) -> Sequence[Part]:
 def _far(executor: LanesExecutor, name: str, rows: int, window: int, blocks: int) -> Check:
     """The last `blocks` of a launch whose last row is that of the last cell."""
     first = visible_cells.LAST + 1 - rows
-    steps = [Mapped((rows, WORDS), np.int32, part) for part in ("steps_global", "steps_local")]
+    every, local = (Mapped((rows, WORDS), np.int32, part) for part in ("steps_global", "steps_local"))
     ids = Mapped((rows, window), np.int32, "ids_local")
     grid = visible_cells.blocks(rows, window)
     begin = executor.array(np.array([first], np.int32), "first")
-    args = (begin, *steps, ids, np.int32(rows), np.int32(window))
+    args = (begin, every, local, ids, np.int32(rows), np.int32(window))
     executor.launch_end(visible_cells.kernel(), (grid, 1, 1), args, grid - blocks)
     last = visible_cells.LAST
     if window > _PART:  # the end of the last row, whose steps an earlier block writes
@@ -48,7 +48,7 @@ def _far(executor: LanesExecutor, name: str, rows: int, window: int, blocks: int
         cells = np.arange(last + 1 - blocks, last + 1, dtype=np.int64)
         pairs = [
             ("ids", ids.view()[-blocks:], reference.ids(cells, window)),
-            ("steps_global", steps[0].view()[-blocks:], reference.steps(cells, None)),
-            ("steps_local", steps[1].view()[-blocks:], reference.steps(cells, window)),
+            ("steps_global", every.view()[-blocks:], reference.steps(cells, None)),
+            ("steps_local", local.view()[-blocks:], reference.steps(cells, window)),
         ]
-    return same(name, pairs, [begin, *steps, ids])
+    return same(name, pairs, [begin, every, local, ids])

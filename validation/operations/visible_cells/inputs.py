@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,11 +20,9 @@ class Inputs:
         """The same for some queries, in the given order."""
         return replace(self, cells=np.ascontiguousarray(self.cells[order]))
 
-    def chunks(self) -> Iterator[tuple[int, int]]:
-        """First cell and rows of the launches that they take: one for each run of cells that follow one another."""
-        breaks = np.flatnonzero(np.diff(self.cells) != 1) + 1
-        for run in np.split(self.cells, breaks):
-            yield int(run[0]), len(run)
+    def chunks(self) -> list[np.ndarray]:
+        """The cells of each launch that they take: one for each run of cells that follow one another."""
+        return np.split(self.cells, np.flatnonzero(np.diff(self.cells) != 1) + 1)
 
 
 def build(case: CellsCase) -> Inputs:

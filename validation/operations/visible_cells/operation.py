@@ -37,6 +37,11 @@ from validation.operations.visible_cells.recipes import RECIPES
 _REPEATED = 24
 
 
+def launched(executor: Executor, cells: np.ndarray, window: int) -> Visible:
+    """One launch for the queries of cells, int64 [T], that follow one another."""
+    return visible_cells.run(executor, int(cells[0]), len(cells), window)
+
+
 class VisibleCells(RowOperation):
     """Parameters: what writes cells, and its kernels, for tests that put another in their place.
 
@@ -53,7 +58,7 @@ class VisibleCells(RowOperation):
 
     def __init__(
         self,
-        see: Callable[[Executor, int, int, int], Visible] = visible_cells.run,
+        see: Callable[[Executor, np.ndarray, int], Visible] = launched,
         kernel: Callable[[], Kernel] = visible_cells.kernel,
     ) -> None:
         self.see, self._kernel = see, kernel
@@ -82,7 +87,7 @@ class VisibleCells(RowOperation):
         return inputs.build(trial.case)
 
     def run(self, executor: Executor, path: Path, inputs: Inputs) -> Outcome:
-        chunks = [self.see(executor, first, rows, inputs.window) for first, rows in inputs.chunks()]
+        chunks = [self.see(executor, cells, inputs.window) for cells in inputs.chunks()]
         outputs, strayed = written.outputs(chunks)
         witnesses = [witness for one in chunks for witness in one.witnesses]
         return Outcome(outputs, witnesses, all(one.guards_ok for one in chunks), {"strayed": strayed})
@@ -106,7 +111,7 @@ class VisibleCells(RowOperation):
         return np.sort(np.concatenate([[0, rows - 1], some]))
 
     def blocks(self, case: CellsCase, run: Run) -> int:
-        return sum(visible_cells.blocks(rows, run.inputs.window) for _, rows in run.inputs.chunks())
+        return sum(visible_cells.blocks(len(cells), run.inputs.window) for cells in run.inputs.chunks())
 
     def expected(self, trial: Trial) -> Expected:
         cells, window = trial.inputs.cells, trial.inputs.window

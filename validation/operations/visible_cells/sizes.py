@@ -9,7 +9,7 @@ from validation.operations.visible_cells.case import CellsCase
 _TABLE = (
     Size(("visible_cells.py:THREADS",), visible_cells.THREADS, "cells of a window", Side.EDGE, "ids of a turn"),
     Size(
-        ("visible_cells.py:EACH", "visible_cells.cu:kPart"),
+        ("visible_cells.py:EACH",),
         visible_cells.THREADS * visible_cells.EACH,
         "cells of a window",
         Side.EDGE,
