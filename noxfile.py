@@ -86,6 +86,13 @@ def memory(session: nox.Session) -> None:
 
 
 @nox.session
+def quality(session: nox.Session) -> None:
+    """Judge a whole model's answers: `-- gate`, `-- loss`, `-- needles`, `-- planted`."""
+    _install(session, ["model", *_card_extras(session), *_compiler_extras(session)], groups=["published"])
+    _run(session, "-m", "validation", "quality", *session.posargs)
+
+
+@nox.session
 def submission(session: nox.Session) -> None:
     """Check a pull request that adds one record: `-- refs/heads/main HEAD`, with a checkout of the main branch."""
     _install_pinned(session, ["submission", *_compiler_extras(session)])

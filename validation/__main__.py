@@ -33,6 +33,7 @@ from validation.numerics.tensorcore_rules import DEFAULT_RULE
 from validation.operations import registry
 from validation.operations.experts import fault_survey
 from validation.parity import command as parity
+from validation.quality import command as quality_command
 from validation.rates import command as rates
 from validation.record import recording, verify_command
 from validation.report import command as report_command
@@ -60,6 +61,7 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "engine-laws": (engine_laws, "bits of a model do not depend on how the work was cut"),
     "rates": (rates, "tokens a second of the engine, switches off and on in turn"),
     "report": (report_command, "write a page about runs and records"),
+    "quality": (quality_command, "whole models' answers: a gate between settings, losses beside FP64, needles"),
     "memory": (memory_command, "elastic memory: failing driver calls, traces, byte ledgers, a run on a card"),
 }
 

@@ -64,6 +64,10 @@ class _Seen:
         self.kernels[kernel] = None
 
 
+class LostValuesError(StrataError):
+    """Values that are not finite, or beyond what their format holds: no kernel goes on with them in silence."""
+
+
 class Forward:
     """The buffers of a chunk, made once, and its launches.
 
@@ -215,7 +219,7 @@ class Forward:
 
         Raises
         ------
-        StrataError
+        LostValuesError
             When one of them is not 0. All are 0 again then.
         """
         lost = {what: int(buffer.host().view(np.uint32)[0]) for what, buffer in self._lost.items()}
@@ -223,7 +227,7 @@ class Forward:
         found = [f"{count} in {what}" for what, count in lost.items() if count]
         if found:
             self._forget()
-            raise StrataError(
+            raise LostValuesError(
                 f"values that are not finite, or beyond what their format holds: {', '.join(found)}; expected none. "
                 "The weights of the file give such values for these tokens, or another KV mode holds them"
             )
