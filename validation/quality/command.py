@@ -63,7 +63,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--model", type=file, metavar="FILE", help="a GGUF file (default: that of the extra `model`)")
     command.add_argument("--executor", choices=NAMES, default="auto", help="auto takes a card when there is one")
     command.add_argument("--out", type=file, metavar="DIR", help="keep run.json, quality.html and FP64 states there")
-    command.add_argument("--references", type=file, metavar="DIR", help="keep FP64 states there instead")
+    command.add_argument(
+        "--references",
+        type=file,
+        metavar="DIR",
+        help="keep FP64 states, and what a published runtime said, there instead",
+    )
+    command.add_argument("--text", type=file, metavar="FILE", help="text in UTF-8 (default: what ships with Python)")
     compared = command.add_argument_group("gate and planted")
     compared.add_argument(
         "--a", type=word, default=str(A), metavar="SETTING", help="the yardstick (default: %(default)s)"
@@ -197,7 +203,7 @@ class _Plan:
 
     def _gate(self) -> None:
         options = self.options
-        prompts = texts.prompts(self.tokenizer, options.prompts, options.length)
+        prompts = texts.prompts(self.tokenizer, texts.text_of(options.text), options.prompts, options.length)
         self.outcome.text_sha256["gate"] = texts.digest(prompts)
         context = options.length + options.continued
         with (
@@ -218,7 +224,7 @@ class _Plan:
             )
 
     def _loss(self) -> None:
-        tokens = texts.tokens(self.tokenizer, self.options.tokens)
+        tokens = texts.tokens(self.tokenizer, texts.text_of(self.options.text), self.options.tokens)
         self.outcome.text_sha256["loss"] = texts.digest([tokens])
         rows: list[loss.Row] = []
         for kv in [loss.EXACT, *(kv for kv in FORMATS if kv in {one.kv for one in self.settings})]:
@@ -231,8 +237,12 @@ class _Plan:
                 rows.append(loss.Row(loss.ENGINE, str(setting), setting.kv, found, subject.served[0]))
             self._told(str(setting), rows[-1])
         with Reporter(self.console, len(tokens) - 1, "tokens") as reporter:
-            theirs = published.losses(
-                self.model, tokens, self.options.published, lambda done: reporter.finished(f"token {done}", "")
+            theirs = published.kept(
+                self.options.references or self.options.out,
+                f"{self.outcome.model_sha256} {self.outcome.text_sha256[LOSS]}",
+                lambda: published.losses(
+                    self.model, tokens, self.options.published, lambda done: reporter.finished(f"token {done}", "")
+                ),
             )
         name = theirs.runtime or "published runtime"
         rows.append(loss.Row(loss.PUBLISHED, name, "fp16", theirs.losses, theirs.absent))
@@ -270,6 +280,7 @@ class _Plan:
         words += ["--settings", str(self.b), "--lengths", ",".join(map(str, self.lengths))]
         kept = options.references or options.out
         words += ["--references", str(kept.resolve())] if kept else []
+        words += ["--text", str(options.text.resolve())] if options.text else []
         with Reporter(self.console, len(planted.FAULTS), "faults") as reporter:
             for name in planted.FAULTS:
                 one = planted.run(name, words)

@@ -45,9 +45,9 @@ def test_a_file_holds_the_sizes_that_were_written(exact: Fp64Model) -> None:
     assert exact.sizes == replace(needle_model.SIZES, epsilon=stored)
 
 
-@pytest.mark.parametrize(("kv", "lengths"), [("exact", LENGTHS[:2]), ("q4_0", LENGTHS[:1])])
-def test_fp64_finds_every_needle(exact: Fp64Model, kv: str, lengths: tuple[int, ...]) -> None:
-    for one in needles(1, lengths):
+@pytest.mark.parametrize("kv", ["exact", "q4_0"])
+def test_fp64_finds_every_needle(exact: Fp64Model, kv: str) -> None:
+    for one in needles(1, LENGTHS[:1]):
         logits = exact.logits(exact.states(one.tokens, kv, first=len(one.tokens) - 1))[0]
         ranked = np.sort(logits)
         assert int(np.argmax(logits)) == one.answer
