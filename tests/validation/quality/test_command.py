@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from validation.host.terminal import Terminal
 
 from strata.executors.base import StrataError
 from tests.validation.quality.conftest import Fake
 from validation.__main__ import parser
 from validation.core.verdict import Verdict
-from validation.host.terminal import Terminal
 from validation.quality import command
 from validation.quality.fp64_file import Fp64File
 from validation.quality.fp64_model import Fp64Model
