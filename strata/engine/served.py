@@ -18,14 +18,14 @@ from strata.executors.base import Executor, StrataError
 from strata.executors.lanes.rules import parse_rule
 from strata.gates.gate import Decision
 from strata.gates.installed import InstalledGate
-from strata.kernels import registry, tiers
+from strata.kernels import linear, linear_f16, prompt_attention, registry, tiers
 from strata.kernels.path import Path
 from strata.kernels.paths import PATHS
 
 #: The most rows that `linear_dp4a` multiplies where a tensor-core path serves more of them.
 FEW_ROWS = 16
 #: Matrices that are no blocks have an operation of their own.
-_PLAIN = {"f16": "linear_f16"}
+_PLAIN = {"f16": linear_f16.DESCRIPTOR.name}
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,12 @@ def choose(
     device = _device(executor, capability)
     asked = switches.read(environ)
     decides = _installed(environ) if gate is None else gate
-    attention = _able(serve("prompt_attention", mode, device, asked, decides))
+    attention = _able(serve(prompt_attention.DESCRIPTOR.name, mode, device, asked, decides))
     path = PATHS[str(attention.path)]
     if capability is not None and registry.find(path.operation).rounded_sums and tiers.find(path.tier).tensor_cores:
         _follows(executor, capability, path)
-    linear = {form: _linear(executor, form, device, asked, decides) for form in set(formats)}
-    return Plan(device, mode, attention, linear)
+    products = {form: _linear(executor, form, device, asked, decides) for form in set(formats)}
+    return Plan(device, mode, attention, products)
 
 
 def _device(executor: Executor, capability: int | None) -> Device:
@@ -152,7 +152,7 @@ def _follows(executor: Executor, capability: int, path: Path) -> None:
 
 
 def _linear(executor: Executor, form: str, device: Device, asked: switches.Switches, gate: Gate) -> Served:
-    operation = _PLAIN.get(form, "linear")
+    operation = _PLAIN.get(form, linear.DESCRIPTOR.name)
     served = _able(serve(operation, form, device, asked, gate))
     path = PATHS[str(served.path)]
     if executor.capability is None and path.baseline is not None:

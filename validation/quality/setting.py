@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strata.executors.base import StrataError
+from strata.kernels import decode_attention, prompt_attention
 from strata.kernels.pool import MODES
 from strata.switches import PROMPT_OLD
 
@@ -44,7 +45,7 @@ class Setting:
     @property
     def operation(self) -> str:
         """The operation that must serve attention."""
-        return "decode_attention" if self.kernels == BASELINE else "prompt_attention"
+        return (decode_attention if self.kernels == BASELINE else prompt_attention).DESCRIPTOR.name
 
 
 def parse(text: str) -> Setting:

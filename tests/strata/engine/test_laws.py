@@ -32,10 +32,10 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Open:
     """Opens the model on one executor, whose kernels are looked up once."""
     folder, lanes = tmp_path_factory.mktemp("laws"), LanesExecutor(threads=1)
 
-    def open_(layers: int = law_model.LAYERS, period: int = 2, **words: Any) -> Engine:
-        path = folder / f"{layers} of {period}.gguf"
+    def open_(layers: int = law_model.LAYERS, period: int = 2, halves: bool = False, **words: Any) -> Engine:
+        path = folder / f"{layers} of {period}, {halves}.gguf"
         if not path.exists():
-            law_model.write(path, layers, period)
+            law_model.write(path, layers, period, halves=halves)
         return Engine.open(path, executor=lanes, context=32, **words)
 
     return open_
@@ -66,6 +66,14 @@ def test_bits_of_every_kv_mode_do_not_depend_on_how_the_work_is_cut(opened: Open
     engine = opened(kv=mode, page_size=3, pages=PAGE_SIZES[3], chunk=CHUNK)
     known = laws.truth(engine, prompt(9), quiet)
     draw = random.Random(f"of {mode}")
+    for _ in range(CUTS_OF_MODE):
+        assert not [*laws.cut(engine, known, random_cut(draw, TOKENS, CHUNK))]
+
+
+def test_bits_of_weights_of_halves_do_not_depend_on_how_the_work_is_cut(opened: Open) -> None:
+    engine = opened(1, 2, True, page_size=3, pages=PAGE_SIZES[3], chunk=CHUNK)
+    known = laws.truth(engine, prompt(5), quiet)
+    draw = random.Random(5)
     for _ in range(CUTS_OF_MODE):
         assert not [*laws.cut(engine, known, random_cut(draw, TOKENS, CHUNK))]
 

@@ -8,7 +8,6 @@ from pathlib import Path as FilePath
 import pytest
 
 from strata.executors.base import KERNELS, StrataError
-from strata.kernels.embedding import FORMATS as EMBEDDED
 from strata.kernels.experts import DOWN, EXPERT_MODES, GATE_UP
 from strata.kernels.linear_weights import LINEAR_FORMATS
 from strata.kernels.paths import PATHS, select, table

@@ -4,6 +4,7 @@ products, rows that begin far into those that lie ready, and rows that become co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,10 @@ from validation.operations.linear.kernels import MODULES, MULTIPLIERS, UNITS
 
 #: What every tile's rows and outputs divide, so that what is behind a multiple of it begins a tile.
 TILE = 1152
+#: Threads that make a unit of codes.
+WARP = 32
+#: Rows and outputs of a case that are asked: no more than one block of threads has, so that the last block is enough.
+FEW = 8
 #: Outputs of a matrix far away; rows that are launched, and outputs that they have; where rows begin that lie ready.
 OUTPUTS = (1 << 31) // TILE * TILE - 2 * TILE
 ROWS, OF_ROWS = (1 << 18) // TILE * TILE, (1 << 15) // TILE * TILE + TILE
@@ -34,7 +39,8 @@ FIRST = (1 << 31) - 1 - TILE
 
 def parts(case: LinearCase, path: Path, executor: LanesExecutor) -> Sequence[Part]:
     """What is asked of a path: each with few rows and outputs behind so many that nobody looks at."""
-    given = build(case, path.mode)
+    made = build(case, path.mode)
+    given = replace(made, matrix=made.matrix[:FEW], x=made.x[:FEW])
     asked: dict[str, Callable[[Inputs, Path, LanesExecutor], Check]] = {
         "far outputs": partial(_product, name="far outputs", rows=0, outputs=OUTPUTS, first=0),
         "far rows": partial(_product, name="far rows", rows=ROWS, outputs=OF_ROWS, first=0),
@@ -96,6 +102,7 @@ def _codes(given: Inputs, path: Path, executor: LanesExecutor) -> Check:
     x = _last(given.x, "x", rows)
     units = Mapped((rows + len(given.x), *near.units.shape[1:]), np.uint8, UNITS)
     lost = executor.array(np.zeros(1, np.int32), "lost", written=True)
-    partly = Partly(executor, lambda kernel, grid: (grid, grid[0] - 4))
+    own = -(-len(given.x) * near.units.shape[1] // (linear_quantise.THREADS // WARP)) + 1
+    partly = Partly(executor, lambda kernel, grid: (grid, grid[0] - own))
     linear_quantise.quantise(partly, x, units, lost, rows + len(given.x), given.width)
     return same("far codes", [("units", units.view()[rows:].copy(), near.units)], [x, units, lost])

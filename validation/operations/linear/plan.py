@@ -44,8 +44,8 @@ SIZES: tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...] = (
     ((8, 9, 4), ("f16",)),
     ((9, 8, 516), ("f16",)),
 )
-#: Rows, outputs and width of the far case, and the modes that are asked.
-_FAR, _FAR_MODES = (3, 5, 512), ("q8_0", "q5_k", "iq2_xs", "f16")
+#: Rows, outputs and width of far cases, of few rows and of more, and the modes that are asked.
+_FAR = (((3, 5, 512), ("q8_0", "q5_k", "f16")), ((6, 5, 512), ("q5_1", "iq2_xs")))
 #: Of every recipe in the standard profile, and real sizes of the usual recipe with their modes.
 _MIDDLE = (70, 260, 1536)
 _LARGE = (
@@ -62,7 +62,8 @@ def _quick(seed: int) -> Iterator[Planned]:
         yield Planned(LinearCase(name, seed, *size), edition=EDITION)
     for size, modes in SIZES:
         yield Planned(LinearCase("linear_sizes", seed, *size), modes, "checked", edition=EDITION)
-    yield Planned(LinearCase("linear_far", seed, *_FAR), _FAR_MODES, edition=EDITION)
+    for size, modes in _FAR:
+        yield Planned(LinearCase("linear_far", seed, *size), modes, edition=EDITION)
 
 
 def planned(seed: int, profile: str) -> list[Planned]:
