@@ -21,8 +21,8 @@ TOKENS, CHUNK = 19, 17
 PAGE_SIZES = {1: 28, 2: 15, 3: 10, 4: 8, 7: 5, 16: 3}
 #: Layers and period of models that have local or global layers alone, by page size; others have both.
 ALONE = {2: (1, 2), 4: (1, 1), 16: (1, 2)}
-#: Random ways a page size; with those of the other modes there are 200.
-CUTS, CUTS_OF_MODE = 31, 5
+#: Random ways a page size; with those of the other modes and of halves there are 200.
+CUTS, CUTS_OF_MODE = 30, 5
 
 Open = Callable[..., Engine]
 
