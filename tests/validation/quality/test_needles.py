@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from strata.engine.forward import LostValuesError
 from strata.executors.base import StrataError
+from strata.gates.gate import Decision
 from tests.validation.quality.conftest import Float64
 from validation.core.verdict import Verdict
 from validation.quality import fp64_kv, needle_model
@@ -133,6 +134,14 @@ def test_verdicts() -> None:
     assert verdict(x=[right]) is Verdict.VOID
     assert verdict(**{FP64: [right]}) is Verdict.NOT_RUN
     assert verdict(**{FP64: [right], "x": []}) is Verdict.EXCEEDS
+
+
+def test_a_setting_that_another_path_serves_is_refused(file: Path) -> None:
+    def locked(path: object, device: object) -> Decision:
+        return Decision(False, "locked: for a test")
+
+    with pytest.raises(StrataError, match=r"setting q4_0/tensor: decode_attention/.*; expected a path of prompt_att"):
+        EngineSubject(file, parse("q4_0/tensor"), "lanes", 64, locked)
 
 
 def test_the_engine_on_lanes_finds_every_needle_over_4_bit_keys_and_values(file: Path) -> None:
