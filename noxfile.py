@@ -1,5 +1,5 @@
 """Sessions `parity`, `check`, `tests`, `mutants`, `static`, `records`, `memory`, `submission`, `report`, `bench`,
-`lint`.
+`rates`, `lint`.
 
 `nox -s SESSION`; what follows `--` goes to the command inside.
 
@@ -86,6 +86,13 @@ def memory(session: nox.Session) -> None:
 
 
 @nox.session
+def quality(session: nox.Session) -> None:
+    """Judge a whole model's answers: `-- gate`, `-- loss`, `-- needles`, `-- planted`."""
+    _install(session, ["model", *_card_extras(session), *_compiler_extras(session)], groups=["published"])
+    _run(session, "-m", "validation", "quality", *session.posargs)
+
+
+@nox.session
 def submission(session: nox.Session) -> None:
     """Check a pull request that adds one record: `-- refs/heads/main HEAD`, with a checkout of the main branch."""
     _install_pinned(session, ["submission", *_compiler_extras(session)])
@@ -105,6 +112,13 @@ def bench(session: nox.Session) -> None:
     _install(session, _card_extras(session) + _compiler_extras(session), groups=["test"])
     words = ("-o", "python_files=bench_*.py", "--benchmark-only")
     _run(session, "-m", "pytest", *words, *session.posargs)
+
+
+@nox.session
+def rates(session: nox.Session) -> None:
+    """Time the engine on a card, switches off and on in turn: `-- FILE --kv fp16,q4_0`; docs/engine.md."""
+    _install(session, _card_extras(session) + _compiler_extras(session))
+    _run(session, "-m", "validation", "rates", *session.posargs)
 
 
 @nox.session

@@ -129,6 +129,21 @@ def share(text: str) -> float:
     return float(text)
 
 
+def decimal(text: str) -> float:
+    """A number of 0 or more in decimal digits, such as `0.7`. Raises BadValueError."""
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) is None:
+        raise BadValueError(f"{shown(text)}: expected a number of 0 or more, e.g. 0.7")
+    return float(text)
+
+
+def capability(text: str) -> int:
+    """Ten times a compute capability as people write it, `7.5`. Raises BadValueError."""
+    match = re.fullmatch(r"([0-9]{1,2})\.([0-9])", text)
+    if match is None:
+        raise BadValueError(f"{shown(text)}: expected major.minor, e.g. 7.5")
+    return 10 * int(match[1]) + int(match[2])
+
+
 def size(text: str) -> int:
     """Bytes of `8GiB`, `512MiB`, `1.5 GB` or a plain number; part of a byte is cut. Raises BadValueError."""
     match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z]{0,3})", text)

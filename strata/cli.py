@@ -11,16 +11,16 @@ if __name__ == "__main__":  # before what may be missing is imported
 import argparse
 import os
 import platform
-import re
 import sys
 from collections.abc import Sequence
 
 import numpy as np
 
-from strata import __version__, switches
+from strata import __version__, arguments, switches
 from strata.command import command
 from strata.cpus import usable
 from strata.device import LANES, PINNED_ARCHS, named, this_machine
+from strata.engine import generate, model_command
 from strata.executors import cache, open_executor
 from strata.executors.base import Executor, StrataError
 from strata.executors.first_launch import first_launch
@@ -35,12 +35,12 @@ from strata.memory.plan import command as memory_command
 
 
 @command("strata")
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run the command `strata`.
 
     Parameters
     ----------
-    arguments
+    words
         The words after its name; None for those of the command line.
 
     Returns
@@ -64,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     switches_parser = commands.add_parser("switches", help="every STRATA_ switch, what it takes and what it asks for")
     switches_parser.set_defaults(run=lambda _: list_switches())
     memory_command.add(commands)
-    chosen = parser.parse_args(arguments)
+    model_command.add(commands)
+    generate.add(commands)
+    chosen = parser.parse_args(words)
     return int(chosen.run(chosen))
 
 
@@ -133,7 +135,7 @@ def gate(capability: str | None, every: bool, as_json: bool, each: bool = False)
         known = sorted({arch for archs in PINNED_ARCHS.values() for arch in archs if arch >= lowest})
         devices, note = [named(arch) for arch in known], ""
     elif capability is not None:
-        devices, note = [named(_capability(capability))], ""
+        devices, note = [named(arguments.of("--capability", arguments.capability, capability))], ""
     else:
         try:
             devices, note = [this_machine()], ""
@@ -142,14 +144,6 @@ def gate(capability: str | None, every: bool, as_json: bool, each: bool = False)
     table = Table.of(devices, switches.read(os.environ), InstalledGate(os.environ))
     print(table.json() if as_json else "\n".join([*([note] if note else []), table.text(each)]))
     return 0
-
-
-def _capability(text: str) -> int:
-    """Times ten. Raises StrataError for anything but one or two digits, a point and a digit."""
-    match = re.fullmatch(r"([0-9]{1,2})\.([0-9])", text)
-    if match is None:
-        raise StrataError(f"--capability {text!r}: expected major.minor, e.g. 7.5")
-    return 10 * int(match[1]) + int(match[2])
 
 
 def _report(name: str) -> bool:

@@ -99,8 +99,7 @@ def serve(operation: str, mode: str, device: Device, switches: Switches, gate: G
     """
     tried, base = _candidates(operation, mode, device)
     if device.capability is None:
-        proved = f"no {_kinds(operation)} path is proved for it"
-        return Served(base.name, f"{base.name}: {device.name} is no card, so {proved}")
+        return Served(base.name, f"{base.name}: {device.name} is no card, so no {_kinds(operation)} is proved for it")
     unable = _unable(device, base)
     if unable:
         return Served(None, f"no path of {operation}/{mode} can run: {unable}")
@@ -144,9 +143,9 @@ def _candidates(operation: str, mode: str, device: Device) -> tuple[list[Path], 
 
 
 def _kinds(operation: str) -> str:
-    """What the paths of an operation are that a record opens."""
+    """What a record opens of an operation."""
     one = registry.find(operation)
-    return "gated" if one.gated and not all(tiers.find(tier).tensor_cores for tier in one.tiers) else "tensor-core"
+    return "path" if one.gated and not all(tiers.find(tier).tensor_cores for tier in one.tiers) else "tensor-core path"
 
 
 def _serves(path: Path, capability: int | None) -> bool:

@@ -258,8 +258,9 @@ SWITCHES: Mapping[str, Switch] = MappingProxyType({row.name: row for row in _ROW
 #: STRATA_* names that are read and are no switches: they say where things lie and what tests use, not which path runs.
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {
-        "STRATA_CACHE_DIR": "Where compiled kernels are kept.",
+        "STRATA_CACHE_DIR": "Where compiled kernels are kept, and models that `strata model fetch` assembles.",
         "STRATA_STATE_DIR": "Where records of this machine's own runs are kept.",
+        "STRATA_DUMP_FIRST_LOGITS": "A file, .npy, that takes the first logits of `strata generate` as float32.",
         "STRATA_TRACEBACK": "Whether a command that could not run shows the traceback of what nobody foresaw.",
         "STRATA_BENCH_EXECUTOR": "Which executor the benchmarks in tests/ time: auto, lanes or cuda.",
     }

@@ -21,17 +21,20 @@ from strata.command import command
 from strata.executors import NAMES as EXECUTORS
 from strata.executors.lanes import FLAVORS
 from strata.kernels.paths import PATHS
+from strata.terminal import Terminal
 from validation.check import command as check_command
 from validation.controls import floor_command, self_test
 from validation.core.settings import PREDICT
+from validation.engine_laws import command as engine_laws
 from validation.fuzz import command as fuzz
-from validation.host.terminal import Terminal
 from validation.ledger import command as ledger_command
 from validation.memory import command as memory_command
 from validation.numerics.tensorcore_rules import DEFAULT_RULE
 from validation.operations import registry
 from validation.operations.experts import fault_survey
 from validation.parity import command as parity
+from validation.quality import command as quality_command
+from validation.rates import command as rates
 from validation.record import recording, verify_command
 from validation.report import command as report_command
 from validation.run import plan as profiles
@@ -55,7 +58,10 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "ledger": (ledger_command, "how much of their bounds the kernels use"),
     "floor": (floor_command, "what plans, controls and the ledger must have"),
     "verify": (verify_command, "check a record without a card"),
+    "engine-laws": (engine_laws, "bits of a model do not depend on how the work was cut"),
+    "rates": (rates, "tokens a second of the engine, switches off and on in turn"),
     "report": (report_command, "write a page about runs and records"),
+    "quality": (quality_command, "whole models' answers: a gate between settings, losses beside FP64, needles"),
     "memory": (memory_command, "elastic memory: failing driver calls, traces, byte ledgers, a run on a card"),
 }
 

@@ -8,7 +8,8 @@ this module never asks which one it holds.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path as FilePath
@@ -301,6 +302,61 @@ class Executor(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """What ran this, for the report: compiler or device, versions, options."""
+        ...
+
+
+class Replay(Protocol):
+    """Launches that were recorded once and can be run again and again.
+
+    Attributes
+    ----------
+    launches
+        How many there are.
+    """
+
+    launches: int
+
+    def replay(self) -> None:
+        """Run them in their order, with the addresses and the scalars that they were recorded with.
+
+        Raises
+        ------
+        LaunchError
+            When one of them faults; inside `queue` that surfaces at its end.
+        """
+        ...
+
+
+class QueueingExecutor(Executor, Protocol):
+    """An executor that an engine runs on: launches may join a queue, and may be recorded."""
+
+    def queue(self) -> AbstractContextManager[None]:
+        """Inside, launches need not have ended when `launch` returns; they end in their order, and all before the block
+        is left and before a buffer is read or written.
+
+        Raises
+        ------
+        LaunchError
+            When the block is left, for a launch inside that faulted.
+        """
+        ...
+
+    def record(self, fn: Callable[[], object]) -> Replay:
+        """Record the launches of a function.
+
+        Parameters
+        ----------
+        fn
+            It is called once. Its launches are built, checked and recorded, and not run, so it must not read what they
+            would write. What it writes to buffers itself is written now and is no part of the recording.
+
+        Raises
+        ------
+        BuildError, LaunchError
+            As `launch`.
+        StrataError
+            For a function that launches nothing, and inside another recording.
+        """
         ...
 
 

@@ -297,7 +297,8 @@ def _sixes(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _fives(octets: np.ndarray) -> np.ndarray:
     """int8 [..., 32]: the five bits of each value of Q5_0 and Q5_1, from the u32 of fifth bits on."""
-    return (_nibbles(octets[..., 4:]) | _fields(octets[..., :4], 1).astype(np.uint8) << 4).astype(np.int8)
+    fifths = _fields(octets[..., :4], 1).astype(np.uint8) << 4
+    return np.asarray(_nibbles(octets[..., 4:]) | fifths, np.int8)
 
 
 def _half(blocks: np.ndarray, at: int) -> np.ndarray:

@@ -15,21 +15,29 @@ from strata.kernels import (
     block_topk,
     combine,
     decode_attention,
+    embedding,
     expert_decode,
     expert_fused,
     expert_mmq,
+    gated,
     kv_pack,
     linear,
     linear_dp4a,
     linear_f16,
     prompt_attention,
+    residual,
+    rms_norm,
+    rope,
     router,
+    softcap,
+    visible_cells,
 )
 from strata.kernels.descriptor import Descriptor
 
 _MODULES = (
     decode_attention, prompt_attention, kv_pack, expert_mmq, expert_fused, expert_decode, router, combine,
     block_select_warp, block_select, block_topk, linear_dp4a, linear, linear_f16,
+    rms_norm, gated, softcap, residual, embedding, rope, visible_cells,
 )  # fmt: skip
 
 #: Every operation by name.

@@ -60,7 +60,7 @@ def test_gate_of_this_machine(
     out = capsys.readouterr().out
     assert out.startswith("no card: no driver; install one\n")
     # A summary: two operations in two tiers and one in three, and the one command that opens each.
-    assert out.count(": 0 of ") == 7
+    assert out.count(": 0 of ") == 9
     assert len(out.splitlines()) < 30
     assert out.splitlines()[-1] == "a reason for each path: `strata gate --each`"
     assert cli.main(["gate", "--each"]) == 0

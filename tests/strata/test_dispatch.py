@@ -181,7 +181,7 @@ def test_two_refusals_are_one_line() -> None:
     )
     assert (served.instead_of, served.cause) == ("block_select/fp32/sm80", "gate")
     served = serve("block_select", "fp32", LANES, read({SELECT_TC: "1"}), open_gate)
-    assert (served.path, "so no gated path is proved for it" in served.reason) == (SELECT_WARP, True)
+    assert (served.path, "so no path is proved for it" in served.reason) == (SELECT_WARP, True)
 
 
 def test_any_card_s_record_opens_a_plain_path_everywhere() -> None:

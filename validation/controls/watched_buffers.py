@@ -29,13 +29,18 @@ from validation.operations import registry
 from validation.operations.attention import pools
 from validation.operations.attention.kernels import ATTENTION
 from validation.operations.block_select.case import SelectCase
+from validation.operations.embedding.case import EmbeddingCase
 from validation.operations.experts.case import ExpertCase
 from validation.operations.experts.inputs import build as build_experts
 from validation.operations.experts.kernels import OPERATIONS
+from validation.operations.gated.case import ElementCase
 from validation.operations.kv_pack.case import Case
 from validation.operations.kv_pack.packing import Packing
 from validation.operations.linear.case import LinearCase
 from validation.operations.linear.operation import Linear
+from validation.operations.rms_norm.case import NormCase
+from validation.operations.rope.case import RopeCase
+from validation.operations.visible_cells.case import CellsCase
 
 
 class Ledger(StubExecutor):
@@ -98,6 +103,16 @@ def _rows(executor: Executor, path: Path) -> None:
     operation.run(executor, path, operation.inputs(trial))
 
 
+def _between(executor: Executor, path: Path) -> None:
+    """What stands between the products of a layer, in buffers of its own."""
+    operation = registry.of(path)
+    assert isinstance(operation, RowOperation)
+    recipe = "rms_bell" if operation.data == "rms_norm" else f"{operation.data}_bell"
+    case = NormCase(recipe, 5, 2, 8) if operation.data == "rms_norm" else ElementCase(recipe, 5, 2, 5)
+    trial = Trial(operation, case, path, executor, Settings(), Memo())
+    operation.run(executor, path, operation.inputs(trial))
+
+
 def _selection(executor: Executor, path: Path) -> None:
     """Block selection, scored or from given scores."""
     operation = registry.of(path)
@@ -119,6 +134,19 @@ def _linear(executor: Executor, path: Path) -> None:
     _timed(operation.prepare(), executor, path, inputs)
 
 
+def _positions(executor: Executor, path: Path) -> None:
+    """Rope, embeddings or visible cells."""
+    operation = registry.of(path)
+    assert isinstance(operation, RowOperation)
+    case = {
+        "rope": RopeCase("rope_decades", 5, 2, 1, 16, 9),
+        "embedding": EmbeddingCase("embedding_bell", 5, 2, 256, 3),
+        "visible_cells": CellsCase("cells_chunk", 5, 3, 2, 4),
+    }[operation.data]
+    trial = Trial(operation, case, path, executor, Settings(), Memo())
+    operation.run(executor, path, operation.inputs(trial))
+
+
 _CASE = Case("signed_decades", 5, 41, 1, 4, n_head_kv=2, group=4)
 #: What runs the host code of each operation.
 HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
@@ -136,6 +164,13 @@ HOSTS: Mapping[str, Callable[[Executor, Path], None]] = {
     "linear_dp4a": _linear,
     "linear": _linear,
     "linear_f16": _linear,
+    "rms_norm": _between,
+    "gated": _between,
+    "softcap": _between,
+    "residual": _between,
+    "rope": _positions,
+    "embedding": _positions,
+    "visible_cells": _positions,
 }
 _OLDER = ("codes of h", "codes of x", "gate and up", "h", "h lost", "output lost", "rows", "x lost")
 _PACKED = ("k pool", "lost", "out", "v pool")
@@ -163,6 +198,13 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     "linear_dp4a": _PRODUCTS,
     "linear": _PRODUCTS,
     "linear_f16": ("out",),
+    "rms_norm": ("lost", "out"),
+    "gated": ("out",),
+    "softcap": ("out",),
+    "residual": ("out",),
+    "rope": ("out",),
+    "embedding": ("lost", "out"),
+    "visible_cells": ("ids_local", "steps_global", "steps_local"),
 }
 #: Modes of experts with every kind of codebook, and of products with one and without: host code knows no other
 #: difference between them.

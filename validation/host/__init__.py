@@ -1,1 +1,1 @@
-"""The machine that the harness runs on: files written whole, JSON, worker processes, the terminal, threads of BLAS."""
+"""The machine that the harness runs on: files written whole, JSON, worker processes, threads of BLAS."""

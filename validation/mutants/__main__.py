@@ -23,9 +23,9 @@ from strata.cpus import usable
 from strata.executors import NAMES
 from strata.executors.base import StrataError
 from strata.nearest import hint
+from strata.terminal import Terminal
 from validation.host import whole_file
 from validation.host.checkout import need_checkout
-from validation.host.terminal import Terminal
 from validation.host.turns import sample, today
 from validation.mutants import matrix, published
 from validation.mutants.faults import table

@@ -242,7 +242,7 @@ def _cases(tree: FilePath, name: str, paths: str, recipes: tuple[str, ...], exec
 
 def _controls(tree: FilePath, name: str) -> Kill | None:
     """The controls that fail in `tree`, the first one's line as the reason."""
-    done = _python(tree, name, ["-m", "validation.mutants.controls"])
+    done = _python(tree, name, ["-m", "validation.controls.answers"])
     if done.returncode != 0:
         raise MutantError(f"mutant {name}: its controls ended with status {done.returncode}: {_last_line(done)}")
     answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])

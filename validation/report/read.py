@@ -14,7 +14,7 @@ from validation.report.from_check import of_check
 from validation.report.from_record import of_outcome, of_record
 from validation.report.from_run import of_run
 from validation.report.source import Source, Verified
-from validation.run.run_file import CHECK_SCHEMA, SCHEMA
+from validation.run.run_file import CHECK_SCHEMA, QUALITY_SCHEMA, SCHEMA
 
 #: Bytes a run may have: one of the full profile over all paths has below 20 MiB.
 LARGEST_RUN = 64 << 20
@@ -80,6 +80,8 @@ def of_file(file: FilePath) -> Source:
         return of_run(value, name)
     if isinstance(value, dict) and value.get("schema") == CHECK_SCHEMA:
         return of_check(value, name)
+    if isinstance(value, dict) and value.get("schema") == QUALITY_SCHEMA:
+        raise StrataError(f"{name} is of python -m validation quality, which writes its page, quality.html, beside it")
     return of_record(data, name)
 
 

@@ -26,6 +26,8 @@ NAME = "run.json"
 SCHEMA = "strata-parity-run/1"
 #: Of the runs of kernels that are defined outside of this repository.
 CHECK_SCHEMA = "strata-check-run/1"
+#: Of runs that compare whole models' answers.
+QUALITY_SCHEMA = "strata-quality-run/1"
 
 
 def plain(value: Any) -> Any:

@@ -6,7 +6,8 @@ CuPy compiles nothing here: it loads finished images, copies memory and records 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from strata.executors.base import (
     Image,
     Kernel,
     LaunchError,
+    StrataError,
     Witness,
 )
 from strata.executors.cuda import images
@@ -29,6 +31,7 @@ from strata.executors.cuda.card import Card
 from strata.executors.cuda.driver import find_driver
 from strata.executors.cuda.environment import import_cupy
 from strata.executors.cuda.nvrtc import load_nvrtc
+from strata.executors.cuda.recording import Call, Recording
 from strata.executors.cuda.target import confirm, plan
 from strata.executors.cuda.timing import time_queued
 
@@ -75,7 +78,8 @@ class CudaExecutor:
         self.arch = plan(target, self._card.capability, self._nvrtc.archs, f"NVRTC {self._nvrtc.version}")
         self.capability: int | None = self._card.capability
         self._loaded: dict[Kernel, _Loaded] = {}
-        self._waits = True  # False inside `time_launches`: a launch then only joins the queue
+        self._waits = True  # False inside `time_launches` and `queue`: a launch then only joins the queue
+        self._recorded: list[Call] | None = None  # inside `record`, what has been launched so far
 
     def build(self, kernel: Kernel) -> Image:
         """Compile `kernel` and load it; figures named `loaded_*` are the loaded function's own."""
@@ -140,10 +144,14 @@ class CudaExecutor:
             raise LaunchError(f"{kernel.label}: grid {grid} must be three numbers of 1 or more")
         loaded = self._load(kernel)
         values = tuple(self._value(kernel, index, argument) for index, argument in enumerate(args))
-        with self._card.using(f"running {kernel.label}"), self._card.cupy.cuda.Stream.null:
-            loaded.function(grid, (kernel.block, 1, 1), values, shared_mem=kernel.shared_bytes)
-            if self._waits:
-                self._card.runtime.deviceSynchronize()
+        if self._recorded is not None:
+            call = Call(loaded.function, grid, kernel.block, values, kernel.shared_bytes, (*args, *reached))
+            self._recorded.append(call)
+        else:
+            with self._card.using(f"running {kernel.label}"), self._card.cupy.cuda.Stream.null:
+                loaded.function(grid, (kernel.block, 1, 1), values, shared_mem=kernel.shared_bytes)
+                if self._waits:
+                    self._card.runtime.deviceSynchronize()
         return Witness(
             executor=self.name,
             entry=kernel.entry,
@@ -152,8 +160,34 @@ class CudaExecutor:
             grid=grid,
             block=kernel.block,
             shared_bytes=kernel.shared_bytes,
-            blocks_run=math.prod(grid),
+            blocks_run=0 if self._recorded is not None else math.prod(grid),
         )
+
+    @contextmanager
+    def queue(self) -> Iterator[None]:
+        """Inside, launches join the card's queue, and the host does not wait; see `base.QueueingExecutor`."""
+        before, self._waits = self._waits, False
+        try:
+            yield
+        finally:
+            self._waits = before
+            if before:
+                with self._card.using("ending what was queued"):
+                    self._card.runtime.deviceSynchronize()
+
+    def record(self, fn: Callable[[], object]) -> Recording:
+        """Record the launches of a function as one graph of the card; see `base.QueueingExecutor`."""
+        if self._recorded is not None:
+            raise StrataError("a recording inside of another one, expected one at a time")
+        self._recorded = []
+        try:
+            fn()
+            calls = tuple(self._recorded)
+        finally:
+            self._recorded = None
+        if not calls:
+            raise StrataError("a recording of no launch, expected a function that launches kernels")
+        return Recording(self._card, calls, lambda: self._waits)
 
     def attributes(self, kernel: Kernel) -> dict[str, int]:
         """What the card and its driver say of a loaded kernel.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -95,6 +97,38 @@ class HostBuffer:
         return bool((before == GUARD_BYTE).all() and (after == GUARD_BYTE).all())
 
 
+@dataclass(frozen=True)
+class _Launch:
+    """What a launch was called with."""
+
+    kernel: Kernel
+    grid: tuple[int, int, int]
+    args: tuple[Argument, ...]
+    reached: tuple[Buffer, ...]
+    first: int
+
+
+class Recording:
+    """Launches of one lanes executor; see `base.Replay`.
+
+    Parameters
+    ----------
+    executor
+        Where they run.
+    launches
+        What each was called with, in order.
+    """
+
+    def __init__(self, executor: LanesExecutor, launches: Sequence[_Launch]) -> None:
+        self.launches = len(launches)
+        self._executor, self._recorded = executor, launches
+
+    def replay(self) -> None:
+        """Run them in their order."""
+        for one in self._recorded:
+            self._executor.again(one)
+
+
 class LanesExecutor:
     """Runs kernels on the CPU.
 
@@ -147,13 +181,25 @@ class LanesExecutor:
         self.instead_of_cuda = ""
         self.compiler = find_compiler()
         self.arch = f"lanes-{platform.machine().lower()}"
+        self._built: dict[Kernel, Built] = {}
         self._digests: dict[Built, str] = {}
+        self._recorded: list[_Launch] | None = None  # inside `record`, what has been launched so far
 
     def build(self, kernel: Kernel) -> Image:
         """Compile a kernel, or take it from the cache. Raises BuildError and ExecutorUnavailable as `build.build`
         does."""
-        built = build(kernel, self.flavor, self.compiler)
+        built = self._build(kernel)
         return Image(kernel, self.arch, self._digest(built), built.options, built.compiler.version)
+
+    def _build(self, kernel: Kernel) -> Built:
+        """A kernel of this package is looked up once, as on a card: to read and hash its sources takes longer than many
+        a launch. One from elsewhere is looked up each time, for its author may be at work on it."""
+        if kernel in self._built:
+            return self._built[kernel]
+        built = build(kernel, self.flavor, self.compiler)
+        if kernel.directory is None:
+            self._built[kernel] = built
+        return built
 
     def _digest(self, built: Built) -> str:
         if built not in self._digests:
@@ -209,6 +255,29 @@ class LanesExecutor:
         """
         return self._launch(kernel, grid, args, reached, 0)
 
+    @contextmanager
+    def queue(self) -> Iterator[None]:
+        """Inside, launches would join a queue on a card; here each ends before `launch` returns, as ever."""
+        yield
+
+    def record(self, fn: Callable[[], object]) -> Recording:
+        """Record the launches of a function instead of running them; see `base.QueueingExecutor`."""
+        if self._recorded is not None:
+            raise StrataError("a recording inside of another one, expected one at a time")
+        self._recorded = []
+        try:
+            fn()
+            launches = tuple(self._recorded)
+        finally:
+            self._recorded = None
+        if not launches:
+            raise StrataError("a recording of no launch, expected a function that launches kernels")
+        return Recording(self, launches)
+
+    def again(self, launch: _Launch) -> Witness:
+        """Run a launch of a recording."""
+        return self._launch(launch.kernel, launch.grid, launch.args, launch.reached, launch.first)
+
     def launch_end(self, kernel: Kernel, grid: tuple[int, int, int], args: Sequence[Argument], first: int) -> Witness:
         """Run the end of a grid whose whole would take days.
 
@@ -246,7 +315,7 @@ class LanesExecutor:
                 f"{kernel.label}: blocks of {kernel.block} threads and {kernel.shared_bytes} bytes,"
                 f" expected 1 to {_MOST_THREADS} threads"
             )
-        built = build(kernel, self.flavor, self.compiler)
+        built = self._build(kernel)
         values: list[bytes] = []
         regions: list[library.Region] = []
         for i, argument in enumerate(args):
@@ -285,7 +354,10 @@ class LanesExecutor:
             workers=min(self.threads, blocks - first),
             first=first,
         )
-        if self.flavor == "sanitize":
+        if self._recorded is not None:
+            self._recorded.append(_Launch(kernel, grid, tuple(args), tuple(reached), first))
+            finished = 0
+        elif self.flavor == "sanitize":
             finished = program.launch(built.path, request, self.limit_s)
         else:
             finished = library.launch(built.path, request, self.progress, self.limit_s)

@@ -23,6 +23,8 @@ _MESSAGE_BYTES = 1024
 _ONE_AT_A_TIME = ForkLock()
 #: Seconds between two looks at a launch.
 _LOOK_S = 0.1
+#: Workers whose stacks are kept for the next launch, for each size of a block.
+_MOST_SPARE = 32
 #: What stops a launch that takes too long, mirrored in runtime/machine.hpp.
 _TOO_LONG = 2
 _FORKED = "this process was forked during the launch, which goes on in its parent alone"
@@ -57,6 +59,8 @@ class _Request(ctypes.Structure):
         ("stop", ctypes.c_int),
         ("faulted", ctypes.c_int),
         ("message", ctypes.c_char * _MESSAGE_BYTES),
+        ("spare", ctypes.POINTER(ctypes.c_void_p)),
+        ("n_spare", ctypes.c_int),
     ]
 
 
@@ -141,6 +145,12 @@ def _load(path: Path) -> ctypes.CDLL:
     library.strata_launch.argtypes = [ctypes.POINTER(_Request)]
     library.strata_launch.restype = ctypes.c_int
     return library
+
+
+@cache
+def _spare(block: int) -> ctypes.Array[ctypes.c_void_p]:
+    """Places where launches of so many threads a block leave stacks for the next one."""
+    return (ctypes.c_void_p * _MOST_SPARE)()
 
 
 def parameter_sizes(path: Path) -> tuple[int, ...]:
@@ -231,6 +241,8 @@ def launch(
         args=args,
         extents=extents,
         next=request.first,
+        spare=_spare(request.block),
+        n_spare=_MOST_SPARE,
     )
     status: list[int] = []
     # A plain lock, released at the end: whoever waits for it in a forked child gets its time limit, and no more locks.

@@ -55,6 +55,12 @@ class Function:
     def __call__(self, grid: Any, block: Any, args: tuple[Any, ...], *, shared_mem: int = 0) -> None:
         if shared_mem > self.max_dynamic_shared_size_bytes:
             raise CUDADriverError("CUDA_ERROR_INVALID_VALUE: invalid argument")
+        if self.card.captured is not None:
+            self.card.captured.append(lambda: self._run(grid, block, args, shared_mem))
+        else:
+            self._run(grid, block, args, shared_mem)
+
+    def _run(self, grid: Any, block: Any, args: tuple[Any, ...], shared_mem: int) -> None:
         self.calls.append((grid, block, args, shared_mem))
         self.card.pending = True
         if self.name in self.card.bodies:
@@ -83,6 +89,50 @@ class Event:
         self.card.synchronise()
 
 
+class Graph:
+    """Launches that were captured."""
+
+    def __init__(self, card: FakeCard, launches: list[Callable[[], None]]) -> None:
+        self.card, self.launches = card, launches
+
+    def launch(self, stream: Any = None) -> None:
+        assert stream is self.card.null, "a graph on a stream that nothing else here waits for"
+        for launch in self.launches:
+            launch()
+
+
+class Stream:
+    """A stream other than the null one, which can be captured."""
+
+    def __init__(self, card: FakeCard, non_blocking: bool = False) -> None:
+        assert non_blocking, "a stream that waits for the null stream cannot be captured beside it"
+        self.card = card
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def begin_capture(self) -> None:
+        self.card.captured = []
+
+    def end_capture(self) -> Graph:
+        launches, self.card.captured = self.card.captured, None
+        assert launches is not None
+        return Graph(self.card, launches)
+
+
+class _Streams:
+    """The class `Stream` of a fake module, with its null stream."""
+
+    def __init__(self, card: FakeCard) -> None:
+        self.card, self.null = card, card.null
+
+    def __call__(self, **options: Any) -> Stream:
+        return Stream(self.card, **options)
+
+
 def _unchanged(function: Function) -> None:
     """Loads a function as it is."""
 
@@ -100,6 +150,8 @@ class FakeCard:
         self.pending = False
         self.late_starts = 0
         self.events = 0
+        self.null = nullcontext()
+        self.captured: list[Callable[[], None]] | None = None
         self.module = self._module()
 
     def synchronise(self) -> None:
@@ -145,7 +197,7 @@ class FakeCard:
             Device=lambda device: nullcontext(),
             Event=lambda: Event(self),
             Memory=lambda size: Memory(self, size),
-            Stream=SimpleNamespace(null=nullcontext()),
+            Stream=_Streams(self),
             driver=SimpleNamespace(
                 CUDADriverError=CUDADriverError,
                 occupancyMaxActiveBlocksPerMultiprocessor=lambda function, block, shared: 2048 // block,

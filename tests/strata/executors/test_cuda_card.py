@@ -199,3 +199,25 @@ def test_timing_is_device_time(open_card: Callable[..., CudaExecutor]) -> None:
     assert min(times) >= shortest
     nothing = executor.time_launches(lambda: executor.launch(kernel("spin"), (1, 1, 1), [np.int64(0)]), 5)
     assert max(nothing) < shortest
+
+
+def test_a_recording_reads_what_buffers_hold_when_it_is_replayed(open_card: Callable[..., CudaExecutor]) -> None:
+    """Two launches in order, the second on the results of the first, again after the inputs have changed."""
+    executor = open_card()
+    start = np.array([2, 3, 4, 5, 6, 7, 2], np.float32)
+    x, y, z = (executor.array(np.ones(7, np.float32), name, written=True) for name in "xyz")
+
+    def fn() -> None:
+        executor.launch(kernel("arithmetic"), (1, 1, 1), [x, y])
+        executor.launch(kernel("arithmetic"), (1, 1, 1), [y, z])
+
+    recording = executor.record(fn)
+    assert recording.launches == 2
+    np.testing.assert_array_equal(z.host(), np.ones(7, np.float32))
+    for inputs in (start, 2 * start):
+        x.write(inputs)
+        with executor.queue():
+            recording.replay()
+        a, b, c = inputs[0] * inputs[1] + inputs[2], inputs[3] * inputs[4], inputs[5] / inputs[6]
+        np.testing.assert_array_equal(y.host()[:3], [a, b, c])
+        np.testing.assert_array_equal(z.host()[:3], [a * b + c, 1, 1])

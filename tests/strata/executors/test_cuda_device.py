@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from strata.executors.base import (
 from strata.executors.cuda import CudaExecutor, device, target
 from strata.executors.cuda.driver import Driver
 from strata.executors.cuda.nvrtc import Nvrtc
+from strata.executors.lanes import LanesExecutor
 from tests.strata.executors.fake_cupy import FakeCard, Function
 from tests.strata.test_forks import child_says
 from validation.core.handed import InputsChangedError, handed
@@ -219,6 +222,80 @@ def test_launches_wait_again_after_timing(card: FakeCard) -> None:
         executor.launch(KERNEL, (1, 1, 1), [])
 
 
+def test_a_queue_waits_once_at_its_end_and_says_a_fault_there(card: FakeCard) -> None:
+    executor = CudaExecutor()
+    waits: list[int] = []
+
+    def wait() -> None:
+        waits.append(1)
+        card.synchronise()
+
+    card.module.cuda.runtime.deviceSynchronize = wait
+    with executor.queue():
+        with executor.queue():
+            executor.launch(KERNEL, (1, 1, 1), [])
+        executor.launch(KERNEL, (1, 1, 1), [])
+        assert not waits
+    assert len(waits) == 1
+    executor.launch(KERNEL, (1, 1, 1), [])
+    assert len(waits) == 2
+    card.fault = "cudaErrorLaunchFailure: unspecified launch failure"
+    with pytest.raises(LaunchError, match="ending what was queued"), executor.queue():
+        executor.launch(KERNEL, (1, 1, 1), [])
+
+
+def test_a_queue_that_an_error_leaves_is_ended_too(card: FakeCard) -> None:
+    executor = CudaExecutor()
+    with pytest.raises(ValueError, match="of the caller"), executor.queue():
+        raise ValueError("of the caller")
+    card.fault = "cudaErrorLaunchFailure: unspecified launch failure"
+    with pytest.raises(LaunchError):
+        executor.launch(KERNEL, (1, 1, 1), [])
+
+
+def test_a_recording_runs_nothing_until_it_is_replayed_and_then_all_in_order(card: FakeCard) -> None:
+    executor, ran = CudaExecutor(), []
+    card.bodies["probe"] = lambda *args: ran.append(tuple(map(int, args)))
+    buffer = executor.array(np.arange(4, dtype=np.int32), "x")
+    witnesses = []
+
+    def fn() -> None:
+        for number in range(3):
+            witnesses.append(executor.launch(KERNEL, (2, 1, 1), [buffer, np.int32(number)]))
+
+    recording = executor.record(fn)
+    assert recording.launches == 3
+    assert not ran
+    assert [witness.blocks_run for witness in witnesses] == [0, 0, 0]
+    for _ in range(2):
+        ran.clear()
+        recording.replay()
+        assert ran == [(buffer.address, number) for number in range(3)]
+    executor.launch(KERNEL, (1, 1, 1), [buffer, np.int32(9)])
+    assert ran[-1] == (buffer.address, 9)
+
+
+def test_a_replay_waits_unless_it_is_queued(card: FakeCard) -> None:
+    executor = CudaExecutor()
+    recording = executor.record(lambda: executor.launch(KERNEL, (1, 1, 1), []))
+    card.fault = "cudaErrorLaunchFailure: unspecified launch failure"
+    with pytest.raises(LaunchError, match="replaying 1 launches"):
+        recording.replay()
+
+
+@pytest.mark.parametrize("make", [CudaExecutor, LanesExecutor])
+def test_a_recording_of_nothing_and_one_inside_another_are_refused(card: FakeCard, make: Callable[[], Any]) -> None:
+    executor = make()
+    with pytest.raises(StrataError, match="a recording of no launch"):
+        executor.record(lambda: None)
+    with pytest.raises(StrataError, match="a recording inside of another one"):
+        executor.record(lambda: executor.record(lambda: None))
+    with pytest.raises(ZeroDivisionError):
+        executor.record(lambda: 1 // 0)
+    with pytest.raises(StrataError, match="a recording of no launch"):
+        executor.record(lambda: None)
+
+
 @pytest.mark.parametrize("timed", [False, True])
 @pytest.mark.parametrize("at", [0, 30])
 def test_a_kernel_that_changes_its_input_on_the_card_is_found_after_the_run(
@@ -359,3 +436,6 @@ def test_the_names_used_exist_in_cupy() -> None:
         assert hasattr(cupy.RawKernel, name), name
     assert hasattr(cupy.cuda.Event, "done")
     assert hasattr(cupy.cuda.Stream, "null")
+    assert hasattr(cupy.cuda.Stream, "begin_capture")
+    assert hasattr(cupy.cuda.Stream, "end_capture")
+    assert hasattr(cupy.cuda.Graph, "launch")

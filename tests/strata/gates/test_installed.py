@@ -59,40 +59,42 @@ def test_one_character_closes_exactly_the_paths_that_include_the_file(tmp_path: 
     older = {"expert_mmq", "expert_decode"}
     experts = older | {"expert_fused"}
     around = {"router", "combine"}
+    between = {"rms_norm", "gated", "softcap", "residual"}
+    places = {"rope", "visible_cells"}
     selecting = {"block_select", "block_select_warp", "block_topk"}
-    blocks = {"linear", "linear_dp4a"}
+    products = {"linear", "linear_dp4a"}
+    blocks = products | {"embedding"}
+    everything = cells | experts | around | selecting | between | places | blocks | {"linear_f16"}
     assert operations == {
-        **{f"{operation}.cu": {operation} for operation in cells | experts | around},
+        **{f"{operation}.cu": {operation} for operation in everything},
         "block_decode.cu": set(),  # belongs to no path
-        **{f"{operation}.cu": {operation} for operation in selecting | blocks},
         "block_topk.cu": {"block_select", "block_topk"},
         "block_split.cu": {"block_select"},
         "compare_bytes.cu": set(),  # nor does this
         "expert_prepare.cu": {"expert_fused"},
         "linear_quantise.cu": {"linear"},  # the other needs no record, nor a list of its kernels
-        "include/linear_dots.cuh": {"linear_dp4a"},
-        "include/linear_formats.cuh": blocks,
-        "include/linear_tile.cuh": {"linear"},
-        "include/linear_units.cuh": blocks,
-        "linear_f16.cu": {"linear_f16"},
-        "include/activation.cuh": {"expert_fused"} | blocks,
+        "include/activation.cuh": {"expert_fused"} | products,
         "include/block_score.cuh": selecting,
         "include/shared_count.cuh": {"block_select", "block_topk"},
         "include/split_row.cuh": {"block_select"},
         "include/store_pair.cuh": {"block_select"},
-        "include/exp2.cuh": attention | experts | around,
+        "include/exp2.cuh": attention | experts | around | {"gated", "softcap"},
         "include/expert_formats.cuh": experts | blocks,
         **{
             f"include/expert_{part}.cuh": {"expert_fused"} for part in ("copies", "finish", "fragments", "sums", "tile")
         },
         "include/group_product.cuh": {"expert_mmq", "linear"},
-        "include/int8.cuh": experts | blocks,
+        "include/int8.cuh": experts | products,
         "include/kv_format.cuh": cells,
+        "include/linear_dots.cuh": {"linear_dp4a"},
+        "include/linear_formats.cuh": blocks,
+        "include/linear_tile.cuh": {"linear"},
+        "include/linear_units.cuh": products,
         "include/older_experts.cuh": older,
-        "include/ptx.cuh": cells | experts | {"block_select", "linear_f16"} | blocks,
-        "include/quotient.cuh": experts | blocks,
-        "include/swiglu.cuh": experts,
-        "include/vocabulary.cuh": cells | experts | around | selecting | blocks | {"linear_f16"},
+        "include/ptx.cuh": everything - around - between - places - (selecting - {"block_select"}),
+        "include/quotient.cuh": experts | products | {"gated"},
+        "include/swiglu.cuh": experts | {"gated"},
+        "include/vocabulary.cuh": everything,
         "include/weight_tile.cuh": {"expert_mmq", "linear"},
     }
 

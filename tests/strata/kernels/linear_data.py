@@ -28,7 +28,8 @@ def drawn(mode: str, seed: int, rows: int, outputs: int, width: int) -> tuple[np
 def run(executor: LanesExecutor, mode: str, tier: str, blocks: np.ndarray, x: np.ndarray) -> Multiplied:
     """The product on an executor."""
     module = TIERS[tier]
-    return module.run(executor, PATHS[f"{module.DESCRIPTOR.name}/{mode}/{tier}"], blocks, x)
+    got: Multiplied = module.run(executor, PATHS[f"{module.DESCRIPTOR.name}/{mode}/{tier}"], blocks, x)
+    return got
 
 
 def assert_product(executor: LanesExecutor, mode: str, tier: str, blocks: np.ndarray, x: np.ndarray) -> Multiplied:

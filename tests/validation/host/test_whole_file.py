@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from strata import whole_file
 from strata.executors.base import StrataError
-from validation.host import whole_file
 
 ROOT = Path(__file__).resolve().parents[3]
 FULL = "No space left on device"
@@ -132,7 +132,7 @@ def test_a_link_stays_one_and_a_device_is_written(tmp_path: Path) -> None:
 
 
 #: What else writes a file: copies of the sources in a directory that goes with the process.
-OF_THEIR_OWN = {"host/whole_file.py", "mutants/mutant.py", "captured/gguf_model.py", "check/mutant_worker.py"}
+OF_THEIR_OWN = {"mutants/mutant.py", "captured/gguf_model.py", "check/mutant_worker.py"}
 _WRITERS = {"write_text", "write_bytes", "np.save", "json.dump("}
 
 

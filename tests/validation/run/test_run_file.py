@@ -84,7 +84,7 @@ def test_a_write_that_fails_leaves_the_last_state(tmp_path: Path, monkeypatch: p
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("validation.host.whole_file.os.replace", full)
+    monkeypatch.setattr("strata.whole_file.os.replace", full)
     with pytest.raises(StrataError, match="No space left"):
         file.write({"cases": [1, 2]})
     assert json.loads(file.path.read_text()) == {"cases": [1]}

@@ -8,7 +8,7 @@ from validation.mutants.mutant import Mutant
 
 ORIGIN = "validation/record/rules/origin.py"
 OBJECTS, VERIFIER = "ci/objects.py", "ci/verifier.py"
-SHOWN, OUTPUT, TERMINAL = "strata/shown.py", "strata/output.py", "validation/host/terminal.py"
+SHOWN, OUTPUT, TERMINAL = "strata/shown.py", "strata/output.py", "strata/terminal.py"
 COMMANDS, FROM_RUN = "validation/report/commands.py", "validation/report/from_run.py"
 
 
@@ -113,7 +113,7 @@ def _texts() -> Iterator[Mutant]:
         "yield segment if control else Segment(printable(text), style)",
         "yield segment",
         "The console sends what its texts hold.",
-        "validation/host/test_terminal",
+        "strata/test_terminal",
     )
     yield _fault(
         "texts-are-markup",
@@ -121,7 +121,7 @@ def _texts() -> Iterator[Mutant]:
         "markup=False, emoji=False",
         "markup=True, emoji=True",
         "Brackets and colons in a text of a file are markup.",
-        "validation/host/test_terminal",
+        "strata/test_terminal",
     )
     yield _fault(
         "streams-send-texts",
@@ -129,7 +129,7 @@ def _texts() -> Iterator[Mutant]:
         "return self.send(printable(text))",
         "return self.send(text)",
         "What is printed past the console is sent as it is.",
-        "validation/host/test_terminal",
+        "strata/test_terminal",
     )
     yield _fault(
         "texts-of-a-run-as-they-are",

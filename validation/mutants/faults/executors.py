@@ -31,6 +31,59 @@ def _around(name: str, file: str, old: str, new: str, why: str, *tests: str) -> 
     return Mutant(f"lanes-{name}", file, old, new, why, tests=tuple(f"tests/strata/{test}.py" for test in tests))
 
 
+def _queues() -> Iterator[Mutant]:
+    """Queued launches that nobody waits for, recordings that run too early or something else."""
+    device, recording = (f"strata/executors/cuda/{name}.py" for name in ("device", "recording"))
+    yield _fault(
+        "queue-never-ended",
+        device,
+        '            if before:\n                with self._card.using("ending what was queued"):',
+        '            if not before:\n                with self._card.using("ending what was queued"):',
+        "A fault of a queued launch surfaces somewhere else, or nowhere.",
+        "test_cuda_device",
+    )
+    yield _fault(
+        "queue-lasts",
+        device,
+        "            self._waits = before\n",
+        "            self._waits = False\n",
+        "After a queue no launch waits any more.",
+        "test_cuda_device",
+    )
+    yield _fault(
+        "recording-runs",
+        device,
+        "            self._recorded.append(call)\n        else:\n",
+        "            self._recorded.append(call)\n        if True:\n",
+        "What is recorded runs as well, on buffers that are not ready.",
+        "test_cuda_device",
+    )
+    yield _fault(
+        "replay-without-waiting",
+        recording,
+        "            if self._waits():",
+        "            if not self._waits():",
+        "Outside of a queue a replay does not wait.",
+        "test_cuda_device",
+    )
+    yield _fault(
+        "lanes-recording-runs",
+        EXECUTOR,
+        "            finished = 0\n        elif self.flavor",
+        "            finished = 0\n        if self.flavor",
+        "What is recorded on lanes runs as well.",
+        "lanes/test_recording",
+    )
+    yield _fault(
+        "lanes-recording-lasts",
+        EXECUTOR,
+        "        finally:\n            self._recorded = None\n        if not launches:",
+        "        finally:\n            pass\n        if not launches:",
+        "After a recording every launch is recorded and none runs.",
+        "lanes/test_recording",
+    )
+
+
 def _builds() -> Iterator[Mutant]:
     """An old library under a new name; flags that change the arithmetic."""
     made = 'parts += [*options, compiler.version, " ".join(compiler.command), _native(compiler.command)]'
@@ -589,6 +642,7 @@ def mutants() -> Iterator[Mutant]:
         "lanes/test_inputs",
     )
     yield from _builds()
+    yield from _queues()
     yield from _strangers()
     yield from _failures()
     yield from _memory()

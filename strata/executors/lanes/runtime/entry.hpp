@@ -40,7 +40,7 @@ inline void sizes(void (*)(A...), int* out) {
                            {r->grid[0], r->grid[1], r->grid[2]}, {r->dim[0], r->dim[1], r->dim[2]},      \
                            r->shared_bytes, {r->rule_block, r->rule_frac}, r->seed, r->workers,          \
                            r->extents, r->n_extents, &r->next, &r->finished, &r->stop, &r->faulted,      \
-                           r->message, sizeof r->message};                                               \
+                           r->message, sizeof r->message, r->spare, r->n_spare};                                               \
       lanes::run(&launch);                                                                               \
     } catch (const std::exception& e) {                                                                  \
       std::snprintf(r->message, sizeof r->message, "%s: %s", #name, e.what());                           \

@@ -117,6 +117,7 @@ struct Stacks {
   Lane* lane = nullptr;
   u8* first = nullptr;   // slot
   unsigned count = 0;
+  std::size_t lane_bytes = sizeof(Lane);   // which differs between builds
 
   explicit Stacks(unsigned lanes) : count(lanes) {
     if (lanes > kMostLanes) throw std::bad_alloc();
@@ -150,6 +151,25 @@ struct Stacks {
 
   u8* top(unsigned i) const { return first + (i + 1) * kSlot - below_end(i); }
   u8* lowest(unsigned i) const { return top(i) - kStack; }
+
+  // Those of an earlier launch of any kernel, or new ones: to map and to protect hundreds of stacks takes longer than many a
+  // launch. A block resets all of a lane that a block before it may have left, in whatever launch that was.
+  static Stacks* take(Launch* launch, unsigned lanes) {
+    for (int i = 0; i < launch->n_spare; ++i) {
+      auto* const found = static_cast<Stacks*>(launch->spare[i].exchange(nullptr));
+      if (found && found->count == lanes && found->lane_bytes == sizeof(Lane)) return found;
+      delete found;
+    }
+    return new Stacks(lanes);
+  }
+  // Keeps them for the next launch, unless this one was stopped, or there is no place.
+  static void leave(Launch* launch, Stacks* stacks) {
+    for (int i = 0; i < launch->n_spare && !launch->stop->load(); ++i) {
+      void* empty = nullptr;
+      if (launch->spare[i].compare_exchange_strong(empty, stacks)) return;
+    }
+    delete stacks;
+  }
 };
 
 inline void leave_block(Block* block) {
@@ -298,14 +318,16 @@ inline void lane_body() {
 // One worker's block, reused for every block it runs.
 struct Worker {
   Block block;
-  Stacks stacks;
+  Stacks* kept;
+  Stacks& stacks;
   std::vector<Warp> warp;
   std::vector<MmaEntry> mma;
   u8* shared = nullptr;
   std::size_t shared_mapped = 0;
   Shadow shadow;
 
-  explicit Worker(Launch* launch) : stacks(launch->dim.x * launch->dim.y * launch->dim.z) {
+  explicit Worker(Launch* launch)
+      : kept(Stacks::take(launch, launch->dim.x * launch->dim.y * launch->dim.z)), stacks(*kept) {
     const unsigned threads = stacks.count;
     warp.resize((threads + kWarp - 1) / kWarp);
     mma.resize(warp.size() * kMaxMma);
@@ -313,7 +335,10 @@ struct Worker {
     const std::size_t pages = (launch->shared_bytes + kPage - 1) / kPage * kPage;
     shared_mapped = pages + 2 * kPage;
     shared = static_cast<u8*>(mmap(nullptr, shared_mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (shared == MAP_FAILED) throw std::bad_alloc();
+    if (shared == MAP_FAILED) {
+      delete kept;
+      throw std::bad_alloc();
+    }
     mprotect(shared, kPage, PROT_NONE);
     mprotect(shared + kPage + pages, kPage, PROT_NONE);
     block.shared_bytes = (launch->shared_bytes + 15) / 16 * 16;
@@ -332,7 +357,10 @@ struct Worker {
   }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
-  ~Worker() { munmap(shared, shared_mapped); }
+  ~Worker() {
+    munmap(shared, shared_mapped);
+    Stacks::leave(block.launch, kept);
+  }
 
   void run(Index id, u64 seed) {
     Launch* launch = block.launch;

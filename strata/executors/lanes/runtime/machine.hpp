@@ -168,6 +168,8 @@ struct Launch {
   std::atomic<int>* faulted;
   char* message;
   std::size_t message_bytes;
+  std::atomic<void*>* spare;    // places for stacks that the next launch may use, empty ones null
+  int n_spare;
   GlobalShadow* shadow = nullptr;   // null: no buffer is watched
 };
 

@@ -16,6 +16,8 @@ struct StrataRequest {
   std::atomic<std::uint64_t> next, finished;
   std::atomic<int> stop, faulted;
   char message[1024];
+  std::atomic<void*>* spare;   // stacks that earlier launches of as many threads a block left; null: none are kept
+  int n_spare;
 };
 
 namespace lanes {

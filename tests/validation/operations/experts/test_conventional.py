@@ -35,7 +35,10 @@ def test_one_row_far_off_is_refused_by_the_worst_row() -> None:
     assert not conventional.limits(got, want)["rows_passes"]
 
 
-@pytest.mark.parametrize("name", ["router/fp32/simt", "combine/fp32/simt"])
+@pytest.mark.parametrize(
+    "name",
+    ["router/fp32/simt", "combine/fp32/simt", "rms_norm/residual/simt", "gated/swiglu/simt", "softcap/fp32/simt"],
+)
 def test_healthy_kernels_pass(name: str) -> None:
     said = conventional_checks.run(PATHS[name], open_executor("lanes", flavor="checked"), 1)
     assert said["nmse_passes"]

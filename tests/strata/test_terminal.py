@@ -14,8 +14,8 @@ from rich.text import Text
 
 from strata.output import Output, ends_unread
 from strata.shown import printable
+from strata.terminal import Terminal
 from tests.strata.hostile import SENT, obeyed
-from validation.host.terminal import Terminal
 from validation.run.progress import Reporter
 
 

@@ -1,6 +1,7 @@
 """Asks the controls of the sources it is imported from.
 
-A program of its own, like `quick`: `python -m validation.mutants.controls` answers with one line of JSON.
+A program of its own, which mutants run in a copy of the sources: `python -m validation.controls.answers` answers with
+one line of JSON.
 """
 
 from __future__ import annotations

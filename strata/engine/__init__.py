@@ -1,0 +1,1 @@
+"""The embedded engine: a model whose every bit is known; `strata.engine.engine.Engine` is its door."""

@@ -1,0 +1,1 @@
+"""Operations on elements: gated activations, soft capping and residual sums."""

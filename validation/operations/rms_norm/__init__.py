@@ -1,0 +1,1 @@
+"""RMSNorm of rows, with or without a residual behind it."""

@@ -1,0 +1,1 @@
+"""Which cells the queries of a chunk see."""
