@@ -17,8 +17,22 @@ _KEYS = {
 _FORMATS = dict.fromkeys(("attn_q", "attn_k", "attn_output", "ffn_gate", "ffn_up"), "q8_0")
 
 
-def write(path: Path, layers: int = LAYERS, period: int = tiny_gemma.PERIOD, softcap: float | None = None) -> Path:
-    """Write the model. Every layer is global whose number, counted from 1, is a multiple of the period."""
+#: Roles of matrices.
+_MATRICES = (*_FORMATS, "attn_v", "ffn_down", "token_embd")
+
+
+def write(
+    path: Path,
+    layers: int = LAYERS,
+    period: int = tiny_gemma.PERIOD,
+    softcap: float | None = None,
+    halves: bool = False,
+    untied: bool = False,
+) -> Path:
+    """Write the model. Every layer is global whose number, counted from 1, is a multiple of the period.
+
+    halves: whether the matrices are f16; untied: whether the output is a matrix of its own.
+    """
     own = {tiny_gemma.WIDTH: WIDTH, tiny_gemma.FEED_FORWARD: WIDTH}
     heads = tiny_gemma.HEADS * tiny_gemma.HEAD_DIM
     shapes = {name: tuple(own.get(n, n) for n in shape) for name, shape in tiny_gemma.shapes(layers).items()}
@@ -34,4 +48,7 @@ def write(path: Path, layers: int = LAYERS, period: int = tiny_gemma.PERIOD, sof
             shapes[f"blk.{layer}.{role}"] = shape
     keys = _KEYS | {"gemma3.block_count": layers, "gemma3.attention.sliding_window_pattern": period}
     cap = {} if softcap is None else {"gemma3.final_logit_softcapping": softcap}
-    return tiny_gemma.write(path, keys=keys | cap, formats=_FORMATS, replaced=shapes)
+    if untied:
+        shapes["output"] = shapes["token_embd"]
+    formats = dict.fromkeys(_MATRICES, "f16") if halves else _FORMATS
+    return tiny_gemma.write(path, keys=keys | cap, formats=formats, replaced=shapes)

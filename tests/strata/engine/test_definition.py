@@ -71,3 +71,29 @@ def test_it_is_nearer_to_the_definition_than_to_mistakes(path: Path, model: Mode
         mistaken = defined(With(model, words))
         # Half way between the two would be as near to either.
         assert distance(logits, truth) < distance(truth, mistaken) / 2, what
+
+
+def test_weights_of_halves_are_nearer_still(path: Path, model: Model, tmp_path: Path) -> None:
+    """Products of FP16 weights round no activation to eight bits."""
+    halves = law_model.write(tmp_path / "halves.gguf", halves=True)
+    with open_model([halves], hashlib.sha256(halves.read_bytes()).hexdigest()) as exact:
+        distances = [
+            distance(np.concatenate([rows for _, rows in engine.logits(TOKENS)]), defined(weights))
+            for engine, weights in (
+                (Engine.open(file, executor=LanesExecutor(threads=1), context=16, chunk=16), weights)
+                for file, weights in ((halves, exact), (path, model))
+            )
+        ]
+    assert distances[0] < distances[1] / 2
+
+
+def test_an_output_of_its_own_is_what_the_head_multiplies(tmp_path: Path) -> None:
+    tied, untied = (law_model.write(tmp_path / f"{one}.gguf", untied=one) for one in (False, True))
+    one, other = (Engine.open(file, executor=LanesExecutor(threads=1), context=16, chunk=16) for file in (tied, untied))
+    assert (one.model.tied, other.model.tied) == (True, False)
+    assert other.facts()["bytes"]["weights"] > one.facts()["bytes"]["weights"]
+    with open_model([untied], hashlib.sha256(untied.read_bytes()).hexdigest()) as opened:
+        hidden, _ = forward.hidden_states(opened, np.array(TOKENS), (), lambda stage, done, of: None)
+        truth, mistaken = (hidden @ opened.tensor(f"{name}.weight").T for name in ("output", "token_embd"))
+    logits = np.concatenate([rows for _, rows in other.logits(TOKENS)])
+    assert distance(logits, truth) < distance(truth, mistaken) / 2

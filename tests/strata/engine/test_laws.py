@@ -21,8 +21,8 @@ TOKENS, CHUNK = 19, 17
 PAGE_SIZES = {1: 28, 2: 15, 3: 10, 4: 8, 7: 5, 16: 3}
 #: Layers and period of models that have local or global layers alone, by page size; others have both.
 ALONE = {2: (1, 2), 4: (1, 1), 16: (1, 2)}
-#: Random ways a page size; with those of the other modes there are 200.
-CUTS, CUTS_OF_MODE = 31, 5
+#: Random ways a page size; with those of the other modes and of halves there are 200.
+CUTS, CUTS_OF_MODE = 30, 5
 
 Open = Callable[..., Engine]
 
@@ -32,10 +32,10 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Open:
     """Opens the model on one executor, whose kernels are looked up once."""
     folder, lanes = tmp_path_factory.mktemp("laws"), LanesExecutor(threads=1)
 
-    def open_(layers: int = law_model.LAYERS, period: int = 2, **words: Any) -> Engine:
-        path = folder / f"{layers} of {period}.gguf"
+    def open_(layers: int = law_model.LAYERS, period: int = 2, halves: bool = False, **words: Any) -> Engine:
+        path = folder / f"{layers} of {period}, {halves}.gguf"
         if not path.exists():
-            law_model.write(path, layers, period)
+            law_model.write(path, layers, period, halves=halves)
         return Engine.open(path, executor=lanes, context=32, **words)
 
     return open_
@@ -66,6 +66,14 @@ def test_bits_of_every_kv_mode_do_not_depend_on_how_the_work_is_cut(opened: Open
     engine = opened(kv=mode, page_size=3, pages=PAGE_SIZES[3], chunk=CHUNK)
     known = laws.truth(engine, prompt(9), quiet)
     draw = random.Random(f"of {mode}")
+    for _ in range(CUTS_OF_MODE):
+        assert not [*laws.cut(engine, known, random_cut(draw, TOKENS, CHUNK))]
+
+
+def test_bits_of_weights_of_halves_do_not_depend_on_how_the_work_is_cut(opened: Open) -> None:
+    engine = opened(1, 2, True, page_size=3, pages=PAGE_SIZES[3], chunk=CHUNK)
+    known = laws.truth(engine, prompt(5), quiet)
+    draw = random.Random(5)
     for _ in range(CUTS_OF_MODE):
         assert not [*laws.cut(engine, known, random_cut(draw, TOKENS, CHUNK))]
 

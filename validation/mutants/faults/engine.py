@@ -260,6 +260,14 @@ def _whole() -> Iterator[Mutant]:
         "engine",
     )
     yield _fault(
+        "head-always-tied",
+        "strata/engine/weights.py",
+        "output = token_embd if model.tied else matrix(model.output)",
+        "output = token_embd",
+        "The embedding is multiplied where the file has an output of its own.",
+        "definition",
+    )
+    yield _fault(
         "context-not-asked",
         DOOR,
         "        if before + len(found) > self.context:\n",
