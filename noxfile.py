@@ -88,7 +88,7 @@ def memory(session: nox.Session) -> None:
 @nox.session
 def quality(session: nox.Session) -> None:
     """Judge a whole model's answers: `-- gate`, `-- loss`, `-- needles`, `-- planted`."""
-    _install(session, ["model", *_card_extras(session), *_compiler_extras(session)], groups=["published"])
+    _install(session, ["model", *_card_extras(session), *_compiler_extras(session)])
     _run(session, "-m", "validation", "quality", *session.posargs)
 
 

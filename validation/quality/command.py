@@ -23,94 +23,32 @@ from typing import Any
 from rich.console import Console
 
 import strata
-from strata.arguments import file, numbers, whole, word
 from strata.dispatch import Gate
 from strata.engine.gguf_file import open_gguf
 from strata.engine.packaged import MODELS, fetch
 from strata.engine.tokenizer import Tokenizer, tokenizer_of
-from strata.executors import NAMES
 from strata.executors.base import StrataError, source_digests, system_reason
 from strata.gates.gate import Decision
 from validation.host import whole_file
-from validation.quality import gate, loss, planted, published, rule, run_needles, texts
+from validation.quality import gate, loss, planted, published, run_needles, texts
 from validation.quality.fp64_file import Fp64File
 from validation.quality.fp64_kv import FORMATS
 from validation.quality.fp64_model import Fp64Model
 from validation.quality.needles import LENGTHS, SHORT_LENGTHS
+from validation.quality.options import GATE, LOSS, MODEL, NEEDLES, PARTS, PLANTED, add_arguments
 from validation.quality.outcome import Outcome
 from validation.quality.page import NAME, page
 from validation.quality.references import References
-from validation.quality.setting import ALL, Setting, parse
+from validation.quality.setting import parse
 from validation.quality.subject import EngineSubject, place
 from validation.quality.terminal_table import show
 from validation.run import unfinished
 from validation.run.progress import Reporter
 from validation.run.run_file import QUALITY_SCHEMA, RunFile
 
+__all__ = ["add_arguments", "run"]
+
 PASSED, FAILED = 0, 1
-GATE, LOSS, NEEDLES, PLANTED = PARTS = ("gate", "loss", "needles", "planted")
-#: The model of the extra `model`.
-MODEL = "gemma3-270m"
-A, B = Setting("fp16", "baseline"), Setting("q4_0", "tensor")
-#: Prompts and tokens of each: what a card needs minutes for. Lanes take fewer, by options.
-PROMPTS, LENGTH, CONTINUED, TOKENS = 24, 256, 32, 4000
-MOST_PROMPTS, MOST_LENGTH = 1000, 8192
-
-
-def add_arguments(command: argparse.ArgumentParser) -> None:
-    """The options of `python -m validation quality`."""
-    command.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART", help=f"of {', '.join(PARTS)}")
-    command.add_argument("--model", type=file, metavar="FILE", help="a GGUF file (default: that of the extra `model`)")
-    command.add_argument("--executor", choices=NAMES, default="auto", help="auto takes a card when there is one")
-    command.add_argument("--out", type=file, metavar="DIR", help="keep run.json, quality.html and FP64 states there")
-    command.add_argument("--references", type=file, metavar="DIR", help="keep FP64 states there instead")
-    compared = command.add_argument_group("gate and planted")
-    compared.add_argument(
-        "--a", type=word, default=str(A), metavar="SETTING", help="the yardstick (default: %(default)s)"
-    )
-    compared.add_argument(
-        "--b", type=word, default=str(B), metavar="SETTING", help="what is judged (default: %(default)s)"
-    )
-    compared.add_argument(
-        "--prompts",
-        type=whole(rule.FEWEST, MOST_PROMPTS),
-        default=PROMPTS,
-        metavar="N",
-        help=f"how many, at least {rule.FEWEST} (default: %(default)s)",
-    )
-    compared.add_argument(
-        "--length",
-        type=whole(2, MOST_LENGTH),
-        default=LENGTH,
-        metavar="N",
-        help="tokens of each (default: %(default)s)",
-    )
-    compared.add_argument(
-        "--continued",
-        type=whole(0, MOST_LENGTH),
-        default=CONTINUED,
-        metavar="N",
-        help="tokens of each greedy continuation (default: %(default)s)",
-    )
-    others = command.add_argument_group("loss and needles")
-    others.add_argument(
-        "--tokens", type=whole(2), default=TOKENS, metavar="N", help="tokens of the loss's text (default: %(default)s)"
-    )
-    others.add_argument(
-        "--settings",
-        type=word,
-        default=",".join(map(str, ALL)),
-        metavar="S,S,...",
-        help="a KV format, a slash, baseline or tensor (default: all of them)",
-    )
-    others.add_argument(
-        "--published", type=word, default=sys.executable, metavar="PYTHON", help="the Python that has xllamacpp"
-    )
-    others.add_argument("--lengths", type=numbers, metavar="N,N,...", help="tokens of the needles' prompts")
-    others.add_argument("--seed", type=whole(), default=1, metavar="N", help="of the needles (default: %(default)s)")
-    command.add_argument(
-        "--ungated", action="store_true", help="serve paths without a record: of sources with a planted fault"
-    )
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -197,7 +135,7 @@ class _Plan:
 
     def _gate(self) -> None:
         options = self.options
-        prompts = texts.prompts(self.tokenizer, options.prompts, options.length)
+        prompts = texts.prompts(self.tokenizer, texts.text_of(options.text), options.prompts, options.length)
         self.outcome.text_sha256["gate"] = texts.digest(prompts)
         context = options.length + options.continued
         with (
@@ -218,7 +156,7 @@ class _Plan:
             )
 
     def _loss(self) -> None:
-        tokens = texts.tokens(self.tokenizer, self.options.tokens)
+        tokens = texts.tokens(self.tokenizer, texts.text_of(self.options.text), self.options.tokens)
         self.outcome.text_sha256["loss"] = texts.digest([tokens])
         rows: list[loss.Row] = []
         for kv in [loss.EXACT, *(kv for kv in FORMATS if kv in {one.kv for one in self.settings})]:
@@ -231,8 +169,12 @@ class _Plan:
                 rows.append(loss.Row(loss.ENGINE, str(setting), setting.kv, found, subject.served[0]))
             self._told(str(setting), rows[-1])
         with Reporter(self.console, len(tokens) - 1, "tokens") as reporter:
-            theirs = published.losses(
-                self.model, tokens, self.options.published, lambda done: reporter.finished(f"token {done}", "")
+            theirs = published.kept(
+                self.options.references or self.options.out,
+                f"{self.outcome.model_sha256} {self.outcome.text_sha256[LOSS]}",
+                lambda: published.losses(
+                    self.model, tokens, self.options.published, lambda done: reporter.finished(f"token {done}", "")
+                ),
             )
         name = theirs.runtime or "published runtime"
         rows.append(loss.Row(loss.PUBLISHED, name, "fp16", theirs.losses, theirs.absent))
@@ -270,6 +212,7 @@ class _Plan:
         words += ["--settings", str(self.b), "--lengths", ",".join(map(str, self.lengths))]
         kept = options.references or options.out
         words += ["--references", str(kept.resolve())] if kept else []
+        words += ["--text", str(options.text.resolve())] if options.text else []
         with Reporter(self.console, len(planted.FAULTS), "faults") as reporter:
             for name in planted.FAULTS:
                 one = planted.run(name, words)

@@ -6,6 +6,7 @@ group `published` has it as well. Where it is absent, that is what the table say
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from strata.cpus import usable
 from strata.executors.base import StrataError
-from validation.host import json_file
+from validation.host import json_file, whole_file
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
@@ -89,6 +90,40 @@ def losses(
             f"expected {len(tokens) - 1}"
         )
     return Published(str(head.get("runtime")), -np.array(found, np.float64))
+
+
+def kept(directory: FilePath | None, key: str, ask: Callable[[], Published]) -> Published:
+    """What a published runtime said, asked once.
+
+    It needs minutes, and no card: what it said on one machine is as good on another.
+
+    Parameters
+    ----------
+    directory
+        Where it is kept; None keeps it nowhere.
+    key
+        The digests of model and tokens.
+    ask
+        What asks it. That it is absent is not kept.
+
+    Raises
+    ------
+    StrataError
+        When the file of the directory is none that was written here, and as `ask` does.
+    """
+    if directory is None:
+        return ask()
+    file = directory / f"published-{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    if file.is_file():
+        told = json_file.read(file, "what a published runtime said,")
+        try:
+            return Published(str(told["runtime"]), np.array([float(one) for one in told["losses"]], np.float64))
+        except (LookupError, TypeError, ValueError) as error:
+            raise StrataError(f"{str(file)!r} is not what a published runtime said: {error}; remove it") from error
+    found = ask()
+    if not found.absent:
+        whole_file.write(file, json.dumps({"runtime": found.runtime, "losses": found.losses.tolist()}) + "\n")
+    return found
 
 
 def _number(line: str) -> float:

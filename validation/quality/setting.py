@@ -45,7 +45,8 @@ class Setting:
     @property
     def operation(self) -> str:
         """The operation that must serve attention."""
-        return (decode_attention if self.kernels == BASELINE else prompt_attention).DESCRIPTOR.name
+        name: str = (decode_attention if self.kernels == BASELINE else prompt_attention).DESCRIPTOR.name
+        return name
 
 
 def parse(text: str) -> Setting:

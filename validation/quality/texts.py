@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator
+from pathlib import Path as FilePath
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strata.executors.base import StrataError
+from strata.executors.base import StrataError, system_reason
 from validation.captured.capture import source_text
 
 Int64 = NDArray[np.int64]
@@ -28,16 +29,33 @@ class Tokenizer(Protocol):
         ...
 
 
-def tokens(tokenizer: Tokenizer, count: int) -> Int64:
-    """The first tokens of the text, the model's first token included. Raises StrataError when it has fewer."""
-    found = np.fromiter(itertools.islice(tokenizer.encode(source_text()[0]), count), np.int64)
+def text_of(file: FilePath | None) -> str:
+    """The text of a file in UTF-8, or without one that which ships with this Python.
+
+    Raises
+    ------
+    StrataError
+        When the file cannot be read.
+    """
+    if file is None:
+        return source_text()[0]
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = system_reason(error) if isinstance(error, OSError) else "it is not UTF-8"
+        raise StrataError(f"--text {str(file)!r} cannot be read: {reason}") from error
+
+
+def tokens(tokenizer: Tokenizer, text: str, count: int) -> Int64:
+    """The first tokens of a text, the model's first token included. Raises StrataError when it has fewer."""
+    found = np.fromiter(itertools.islice(tokenizer.encode(text), count), np.int64)
     if len(found) < count:
         raise StrataError(f"tokens: {count}, expected at most {len(found)}, the length of the text")
     return found
 
 
-def prompts(tokenizer: Tokenizer, count: int, length: int) -> list[Int64]:
-    """Prompts of one length from places all over the text, none twice.
+def prompts(tokenizer: Tokenizer, text: str, count: int, length: int) -> list[Int64]:
+    """Prompts of one length from places all over a text, none twice.
 
     Each begins with the model's first token; the text is cut into `count` equal parts by its characters, and a prompt
     is the start of its part, from the first line that begins there.
@@ -46,6 +64,8 @@ def prompts(tokenizer: Tokenizer, count: int, length: int) -> list[Int64]:
     ----------
     tokenizer
         What cuts the text.
+    text
+        The text.
     count, length
         How many prompts, and tokens of each.
 
@@ -54,7 +74,6 @@ def prompts(tokenizer: Tokenizer, count: int, length: int) -> list[Int64]:
     StrataError
         When a part is too short for a prompt.
     """
-    text = source_text()[0]
     found = []
     for index in range(count):
         start = len(text) * index // count

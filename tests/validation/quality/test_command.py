@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from validation.host.terminal import Terminal
 
 from strata.executors.base import StrataError
+from strata.terminal import Terminal
 from tests.validation.quality.conftest import Fake
 from validation.__main__ import parser
 from validation.core.verdict import Verdict
-from validation.quality import command
+from validation.quality import command, published, run_needles, texts
 from validation.quality.fp64_file import Fp64File
 from validation.quality.fp64_model import Fp64Model
 from validation.quality.model_file import write_small
@@ -56,9 +56,9 @@ def run(file: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int,
                 return None
 
         monkeypatch.setattr(command, "EngineSubject", Subject)
-        monkeypatch.setattr(command.run_needles, "EngineSubject", Subject)
+        monkeypatch.setattr(run_needles, "EngineSubject", Subject)
         monkeypatch.setattr(command, "place", lambda name: ("lanes", {"executor": "lanes"}))
-        monkeypatch.setattr(command.published, "losses", lambda *_: Published(absent="not here; pip install it"))
+        monkeypatch.setattr(published, "losses", lambda *_: Published(absent="not here; pip install it"))
         options = parser().parse_args(["quality", "--model", str(file), *WORDS, *words])
         console: Console = Terminal(width=140)
         with console.capture() as captured:
@@ -102,7 +102,7 @@ def test_a_run_that_breaks_off_keeps_what_is_finished(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command.texts, "tokens", interrupted)
+    monkeypatch.setattr(texts, "tokens", interrupted)
     status, said = run("gate", "loss", "--out", str(tmp_path))
     assert status == 1
     kept = json.loads((tmp_path / "run.json").read_text())
@@ -113,9 +113,9 @@ def test_a_run_that_breaks_off_keeps_what_is_finished(
 
 
 def test_needles(run: Callable[..., tuple[int, str]]) -> None:
-    status, said = run("needles", "--lengths", "32", "--ungated")
+    status, said = run("needles", "--lengths", "32", "--ungated", "--settings", "fp16/tensor")
     assert status == 0
-    assert "q4_0/tensor  5 of 5" in said
+    assert "fp16/tensor  5 of 5" in said
 
 
 @pytest.mark.parametrize("words", [["--prompts", "13"], ["nothing"], ["--continued", "-1"]])

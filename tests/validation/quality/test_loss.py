@@ -14,7 +14,7 @@ from tests.validation.quality.conftest import Fake, close
 from validation.core.verdict import Verdict
 from validation.quality.fp64_model import Fp64Model
 from validation.quality.loss import ENGINE, FP64, PUBLISHED, Row, Table, of_subject
-from validation.quality.published import Published, losses
+from validation.quality.published import Published, kept, losses
 
 TOKENS = np.array([4, 8, 15, 16, 23, 42, 3, 1])
 
@@ -89,6 +89,28 @@ def test_a_published_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert found.runtime == "xllamacpp 9.9"
     assert found.losses.tolist() == [count / 8 for count in range(1, 8)]
     assert done == list(range(1, 8))
+
+
+def test_what_it_said_is_kept(tmp_path: Path) -> None:
+    told = Published("runtime 1", np.array([0.1, 2.0 / 3]))
+    asked: list[int] = []
+
+    def ask() -> Published:
+        asked.append(1)
+        return told
+
+    for directory, times in ((tmp_path, 1), (tmp_path, 1), (None, 2)):
+        again = kept(directory, "key", ask)
+        assert (again.runtime, again.losses.tolist()) == (told.runtime, told.losses.tolist())
+        assert len(asked) == times
+    kept(tmp_path, "other key", ask)
+    assert len(asked) == 3
+    assert kept(tmp_path, "absent", lambda: Published(absent="why")).absent == "why"
+    assert len(list(tmp_path.iterdir())) == 2
+    for file in tmp_path.iterdir():
+        file.write_text('{"losses": [1]}')
+    with pytest.raises(StrataError, match="is not what a published runtime said: 'runtime'; remove it"):
+        kept(tmp_path, "key", ask)
 
 
 def test_a_runtime_that_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from validation.report.from_run import of_run
 from validation.report.html import page
 from validation.report.read import Evidence, paired, read
 from validation.report.sentence import Tone, of_evidence
+from validation.run.run_file import QUALITY_SCHEMA
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -135,6 +136,13 @@ def test_an_outcome_that_is_none_is_refused(data: bytes) -> None:
 def test_an_outcome_that_contradicts_itself_is_no_acceptance() -> None:
     told = {"name": "x", "accepted": True, "outcome": "ACCEPTED", "refusals": [{"rule": "rows", "reason": "wrong"}]}
     assert not of_outcome(json.dumps(told).encode(), "verified.json").accepted
+
+
+def test_a_run_of_quality_has_a_page_of_its_own(tmp_path: FilePath) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps({"schema": QUALITY_SCHEMA, "status": "complete"}))
+    with pytest.raises(StrataError, match=r"of python -m validation quality, which writes its page, quality\.html"):
+        read([file])
 
 
 def test_a_file_that_cannot_be_read_is_said_and_fails_the_page(tmp_path: FilePath) -> None:
