@@ -11,6 +11,7 @@ from typing import Any
 from strata.executors.base import StrataError
 from strata.gates import records
 from strata.kernels.paths import Path
+from validation.core.verdict import Verdict
 from validation.operations import registry
 from validation.record.evidence import Keeper
 from validation.record.identify import identification
@@ -152,6 +153,8 @@ class Recording:
         made = record(self.plan, results, self.keeper.cases, facts, self._identification)
         said = f"record {write(made, self._directory)}"
         if not passed:
+            if all(Verdict(result["verdict"]).passes for result in results):
+                return f"{said}: every case passed, which is all that a record holds; what did not pass is above"
             return f"{said}: the run did not pass, so the verifier refuses it and the gate opens nothing by it"
         if self._executor_pool.lanes:
             return f"{said}: simulated on the CPU, which is evidence for no card"

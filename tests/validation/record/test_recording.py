@@ -23,6 +23,7 @@ from tests.validation.stub import asked_before, healthy, kernel, no_ledger, othe
 from validation.__main__ import main
 from validation.core.entry import Planned
 from validation.ledger import review as ledger_review
+from validation.ledger.whole_run import WholeRun
 from validation.operations.attention import plan
 from validation.operations.attention.pools import Inputs
 from validation.operations.kv_pack.case import Case
@@ -150,6 +151,19 @@ def test_a_failed_run_leaves_a_record_that_says_so(
     assert [case["verdict"] for case in one(tmp_path)["cases"]] == [passed, "EXCEEDS", passed]
     assert list(state.iterdir()) == []
     assert "the run did not pass" in capsys.readouterr().out.strip().splitlines()[-1]
+
+
+def test_of_a_run_whose_ledger_alone_fails_the_record_is_not_said_to_be_refused(
+    bench: Bench, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record holds no slack, and the verifier asks none."""
+    bench.card = True
+    monkeypatch.setattr(WholeRun, "passed", property(lambda run: False))
+    assert run("--record", str(tmp_path), "--paths", PATH) == 1
+    assert {case["verdict"] for case in one(tmp_path)["cases"]} == {"EXACT"}
+    said = capsys.readouterr().out.strip().splitlines()[-1]
+    assert "every case passed, which is all that a record holds" in said
+    assert "refuses" not in said
 
 
 def test_an_interrupted_run_leaves_none(bench: Bench, tmp_path: Path, capsys: Any) -> None:

@@ -49,7 +49,8 @@ _FAR = (((3, 5, 512), ("q8_0", "q5_k", "f16")), ((6, 5, 512), ("q5_1", "iq2_xs")
 #: Of every recipe in the standard profile, and real sizes of the usual recipe with their modes.
 _MIDDLE = (70, 260, 1536)
 _LARGE = (
-    ((512, 2048, 1024), ("q8_0", "q4_k", "f16")),
+    ((512, 2048, 1024), ("q8_0", "q4_k")),
+    ((96, 640, 1024), ("f16",)),
     ((1, 4096, 2048), ("q4_0", "q6_k")),
     ((64, 640, 2048), ("q5_0", "q5_1", "iq3_s")),
 )

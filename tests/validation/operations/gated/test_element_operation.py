@@ -45,7 +45,24 @@ def test_every_recipe_is_exact(lanes: LanesExecutor, name: str) -> None:
         verdict = runner.settle(found.checks)
         assert verdict is Verdict.EXACT, [one for one in found.checks if not one.verdict.passes]
         over = {f"{what}over {one}" for what in ("", "guards ") for one in operation.elements.operands}
-        assert {"bits", "repeat", *over} <= {one.name for one in found.checks}
+        due = {"bits", "repeat", *over} | ({"bound", "self"} if rows > 1 else set())
+        assert due <= {one.name for one in found.checks}
+
+
+@pytest.mark.parametrize(
+    "text", ["recipe=softcap_ladder seed=1 rows=1 columns=3", "recipe=gated_ladder seed=1 rows=1 columns=4"]
+)
+def test_outputs_that_may_all_be_zero_are_judged_by_bits(lanes: LanesExecutor, text: str) -> None:
+    """FP64 is asked where it can tell, and a case of a few elements is not void."""
+    case = ElementCase.parse(text)
+    operation = BY_NAME[case.recipe.partition("_")[0]]
+    names = set()
+    for seed in range(30):
+        one = replace(case, seed=seed)
+        found = operation.judge(Trial(operation, one, PATHS[PATH[operation.name]], lanes, Settings(), Memo()))
+        assert runner.settle(found.checks) is Verdict.EXACT, [each for each in found.checks if not each.verdict.passes]
+        names.add("bound" in {each.name for each in found.checks})
+    assert False in names
 
 
 def test_a_case_is_its_text() -> None:

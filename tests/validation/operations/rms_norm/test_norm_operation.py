@@ -45,6 +45,18 @@ def test_every_recipe_is_exact(lanes: LanesExecutor, name: str) -> None:
         }
 
 
+def test_a_row_of_the_smallest_floats_is_judged_by_bits(lanes: LanesExecutor) -> None:
+    """All of it may be zero by its bound, so FP64 is not asked, and the case is not void."""
+    operation, path = RmsNorm(), PATHS["rms_norm/plain/simt"]
+    asked = set()
+    for seed in range(30):
+        case = NormCase("rms_ladder", seed, 1, 4, (("eps", "1"),))
+        found = operation.judge(Trial(operation, case, path, lanes, Settings(), Memo()))
+        assert runner.settle(found.checks) is Verdict.EXACT, [one for one in found.checks if not one.verdict.passes]
+        asked.add("bound" in {one.name for one in found.checks})
+    assert False in asked
+
+
 def test_a_case_is_its_text() -> None:
     case = NormCase("rms_bell", 7, 3, 12, (("eps", "1e-5"),))
     assert case.text() == "recipe=rms_bell seed=7 rows=3 n=12 eps=1e-5"
