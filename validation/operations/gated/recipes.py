@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from validation.core.recipe import NamedRecipe
 
+#: The edition of the plans in which the operations came.
+EDITION = 4
+
 
 def _recipe(operation: str, name: str, motivation: str, far: bool = False) -> NamedRecipe:
-    return NamedRecipe(f"{operation}_{name}", motivation, operation, far=far)
+    return NamedRecipe(f"{operation}_{name}", motivation, operation, EDITION, far)
 
 
 _SIZES = (

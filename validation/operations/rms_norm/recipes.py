@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from validation.core.recipe import NamedRecipe
 
+#: The edition of the plans in which the operation came.
+EDITION = 4
+
 
 def _recipe(name: str, motivation: str, far: bool = False) -> NamedRecipe:
-    return NamedRecipe(f"rms_{name}", motivation, "rms_norm", far=far)
+    return NamedRecipe(f"rms_{name}", motivation, "rms_norm", EDITION, far)
 
 
 _ROWS = (
