@@ -82,7 +82,7 @@ def planned(seed: int, profile: str) -> list[Planned]:
 def required(seed: int) -> list[Planned]:
     """The cases that a record must hold whatever its profile."""
     return [
-        Planned(LinearCase(one.recipe, seed, **dict(zip(one.keys, size, strict=True))))
+        Planned(LinearCase(one.recipe, seed, **dict(zip(one.keys, size, strict=True))), edition=EDITION)
         for one in DESCRIPTOR.required
         for size in one.sizes
     ]
