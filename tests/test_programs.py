@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-#: A script that the noxfile runs by an interpreter without this package; it answers for its own end.
-ALONE = ("strata/executors/cuda/driver.py",)
+#: Scripts that are run by an interpreter without this package, by the noxfile and beside a published runtime; whoever
+#: runs them answers for their end.
+ALONE = ("strata/executors/cuda/driver.py", "validation/quality/published_worker.py")
 
 
 def programs() -> Iterator[Path]:

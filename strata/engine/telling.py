@@ -7,10 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from strata.terminal import Terminal
-
 #: Seconds between two lines.
 BETWEEN_S = 10.0
 
@@ -35,6 +31,10 @@ def telling(stream: Any, stage: str, unit: str, clock: Callable[[], float] = tim
     if not stream.isatty():
         yield _lines(stream, stage, unit, clock)
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from strata.terminal import Terminal
+
     console = Terminal(file=stream)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bars:

@@ -59,9 +59,9 @@ def test_gate_of_this_machine(
     assert cli.main(["gate"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("no card: no driver; install one\n")
-    # A summary: two operations in two tiers and one in three, and the one command that opens each.
+    # A summary: three operations in two tiers and one in three, and the one command that opens each.
     assert out.count(": 0 of ") == 9
-    assert len(out.splitlines()) < 30
+    assert len(out.splitlines()) < 36
     assert out.splitlines()[-1] == "a reason for each path: `strata gate --each`"
     assert cli.main(["gate", "--each"]) == 0
     assert capsys.readouterr().out.count("  locked  ") == len(builder.GATED)

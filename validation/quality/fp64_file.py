@@ -10,11 +10,10 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
-from gguf import GGUFReader
-from gguf.quants import dequantize
 from numpy.typing import NDArray
 
 from strata.executors.base import StrataError
+from validation.quality.gguf_package import gguf
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
@@ -82,7 +81,7 @@ class Fp64File:
 
     def __init__(self, path: FilePath) -> None:
         try:
-            self._reader = GGUFReader(path)
+            self._reader = gguf().GGUFReader(path)
         except (OSError, ValueError, IndexError, KeyError) as error:
             raise StrataError(f"model {str(path)!r} cannot be read as GGUF: {' '.join(str(error).split())}") from None
         self._tensors = {tensor.name: tensor for tensor in self._reader.tensors}
@@ -100,7 +99,7 @@ class Fp64File:
             Rows of a matrix, all of them when left out.
         """
         stored = self._stored(name)
-        return np.asarray(dequantize(stored.data[rows], stored.tensor_type), np.float32)
+        return np.asarray(gguf().quants.dequantize(stored.data[rows], stored.tensor_type), np.float32)
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from gguf import GGMLQuantizationType
-from gguf.quants import dequantize, quantize
 from numpy.typing import NDArray
 
 from strata.executors.base import StrataError
+from validation.quality.gguf_package import gguf
 
 Float64 = NDArray[np.float64]
 Rounding = Callable[[Float64], Float64]
@@ -56,7 +55,9 @@ def int8(x: Float64) -> Float64:
 def q4_0(x: Float64) -> Float64:
     """To codes of 4 bits, with a scale for 32 elements, in the rotated domain."""
     rows = hadamard(x).astype(np.float32).reshape(-1, x.shape[-1])
-    kept = dequantize(quantize(rows, GGMLQuantizationType.Q4_0), GGMLQuantizationType.Q4_0)
+    package = gguf()
+    form = package.GGMLQuantizationType.Q4_0
+    kept = package.quants.dequantize(package.quants.quantize(rows, form), form)
     return hadamard(kept.astype(np.float64).reshape(x.shape))
 
 

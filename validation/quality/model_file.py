@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 
 import numpy as np
-from gguf import GGMLQuantizationType, GGUFWriter, TokenType
-from gguf.quants import quantize
 from numpy.typing import NDArray
 
 from validation.quality.fp64_file import ARCHITECTURE, Sizes
+from validation.quality.gguf_package import gguf
 
 #: Pieces of a tokenizer that makes a token of every byte: that of models whose vocabulary is as large.
 SPECIAL = ["<pad>", "<eos>", "<bos>", "<unk>"]
@@ -46,7 +45,7 @@ def write(
     path: FilePath,
     sizes: Sizes,
     weights: Mapping[str, NDArray[np.float64]],
-    matrices: GGMLQuantizationType = GGMLQuantizationType.Q8_0,
+    matrices: str = "Q8_0",
 ) -> None:
     """Write a model.
 
@@ -59,9 +58,11 @@ def write(
     weights
         Vectors and matrices by GGUF name, without `.weight`.
     matrices
-        The format of the matrices. Vectors are float32.
+        The format of the matrices, by its name in `gguf`. Vectors are float32.
     """
-    writer = GGUFWriter(path, ARCHITECTURE)
+    package = gguf()
+    form = package.GGMLQuantizationType[matrices]
+    writer = package.GGUFWriter(path, ARCHITECTURE)
     writer.add_context_length(sizes.context)
     writer.add_embedding_length(sizes.width)
     writer.add_block_count(sizes.layers)
@@ -79,7 +80,8 @@ def write(
         writer.add_tokenizer_model("llama")
         writer.add_token_list(PIECES)
         writer.add_token_scores([0.0] * len(PIECES))
-        writer.add_token_types([TokenType.CONTROL] * len(SPECIAL) + [TokenType.BYTE] * 256)
+        kinds = package.TokenType
+        writer.add_token_types([kinds.CONTROL] * len(SPECIAL) + [kinds.BYTE] * 256)
         writer.add_bos_token_id(SPECIAL.index("<bos>"))
         writer.add_eos_token_id(SPECIAL.index("<eos>"))
         writer.add_unk_token_id(SPECIAL.index("<unk>"))
@@ -90,7 +92,7 @@ def write(
         if values.ndim == 1:
             writer.add_tensor(f"{name}.weight", values)
         else:
-            writer.add_tensor(f"{name}.weight", quantize(values, matrices), raw_dtype=matrices)
+            writer.add_tensor(f"{name}.weight", package.quants.quantize(values, form), raw_dtype=form)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

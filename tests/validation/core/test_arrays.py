@@ -45,6 +45,7 @@ CACHED: dict[str, Callable[[], Any]] = {
     "validation.controls.even_bounds._attention_inputs": lambda: even_bounds._attention_inputs("int8"),
     "validation.controls.even_bounds._experts": lambda: even_bounds._experts(),
     "validation.controls.even_bounds._routed": lambda: even_bounds._routed(),
+    "validation.controls.even_bounds._turned": lambda: even_bounds._turned(),
     "validation.controls.kernels._inputs": lambda: kernels._inputs(),
     "validation.controls.kernels._answer": lambda: kernels._answer(),
     "validation.controls.local_bounds._inputs": lambda: local_bounds._inputs(),
@@ -62,7 +63,8 @@ CACHED: dict[str, Callable[[], Any]] = {
 PLAIN = {
     "Mapping", "Operation", "Recipe",
     "Any", "Executor", "FilePath", "Image", "Kernel", "LanesExecutor", "None", "Nvrtc", "Path", "bool", "bytes",
-    "ctypes.CDLL", "dict", "float", "frozenset", "int", "list", "set", "str", "tempfile.TemporaryDirectory", "tuple",
+    "ctypes.Array", "ctypes.CDLL", "ctypes.c_void_p",
+    "dict", "float", "frozenset", "int", "list", "set", "str", "tempfile.TemporaryDirectory", "tuple",
 }  # fmt: skip
 
 

@@ -171,10 +171,24 @@ def test_the_repositorys_ledger_holds_every_family_of_its_profiles_and_no_other(
         assert {key: one.digest for key, one in section.items()} == plan, (
             f"{rule} {profile}: run `parity --profile {profile} --paths '*' --rule {rule} --out DIR` and accept it"
         )
-        # Cases of which no pair names an expert, or none is finite at decode width, have bits alone, as have choices.
+        # Cases of which no pair names an expert, or none is finite at decode width, have bits alone, as have choices,
+        # rows whose weights are not finite, and sums at the ends of the range.
         bits_alone = {recipe for (_, recipe), one in section.items() if not one.figures}
         chosen = {recipe.name for kind in ("block_topk", "visible_cells") for recipe in registry.of_kind(kind)}
-        assert bits_alone <= {"experts_nobody", "experts_stray", "experts_faint", "experts_one_sided"} | chosen
+        assert (
+            bits_alone
+            <= {
+                *(
+                    "experts_nobody",
+                    "experts_stray",
+                    "experts_faint",
+                    "experts_one_sided",
+                    "rms_weights",
+                    "residual_ends",
+                )
+            }
+            | chosen
+        )
     assert ledger.text(held) == ledger.FILE.read_text(encoding="utf-8")
     assert all(entry["reason"] and entry["date"] for entry in held.history)
 

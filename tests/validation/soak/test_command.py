@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import shlex
@@ -169,8 +170,9 @@ def test_what_is_finished_is_there_while_it_runs(
 def test_a_planted_fault_is_found_by_a_real_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from strata.kernels import prompt_attention
 
+    jobs = ((i, soak_plan.job(1, i)) for i in itertools.count())
     index = next(
-        i for i in range(len(soak_plan.CYCLE)) if soak_plan.job(1, i).path.name == "prompt_attention/q4_0/sm80"
+        i for i, job in jobs if job.path.name == "prompt_attention/q4_0/sm80" and job.case.recipe == "signed_decades"
     )
     words = ("--start", str(index), "--runs", "1")
     assert run(*words, out=tmp_path) == 0
