@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import Any
@@ -32,6 +32,7 @@ from strata.engine.served import Plan, choose
 from strata.engine.tokenizer import Tokenizer, tokenizer_of
 from strata.executors import open_executor
 from strata.executors.base import QueueingExecutor, StrataError
+from strata.executors.lanes.rules import RULES
 from strata.kernels.pool import MODES
 from strata.shown import shown
 
@@ -160,6 +161,8 @@ class Engine:
         Pages of the KV cache.
     chunk
         The most tokens that are computed at once.
+    built
+        Called with how many kernels are compiled and how many there are.
     """
 
     def __init__(
@@ -171,6 +174,7 @@ class Engine:
         context: int,
         pages: Pages,
         chunk: int,
+        built: Callable[[int, int], None] | None = None,
     ) -> None:
         self.executor, self.file, self.model, self.plan = executor, file, model, plan
         self.mode, self.context, self.page_size, self.chunk = plan.mode, context, pages.size, chunk
@@ -179,7 +183,7 @@ class Engine:
         self._cache = KvCache(executor, plan.mode, model.n_layer, model.n_head_kv, pages.count, pages.size, entries)
         self._forward = Forward(executor, model, self._weights, self._cache, plan, chunk, context)
         self._runner = Runner(executor, self._forward, self._cache, pages, model.vocab)
-        self._runner.prebuild()
+        self._runner.prebuild(built)
         self._current: TokenSequence | None = None
 
     @classmethod
@@ -194,8 +198,9 @@ class Engine:
         pages: int | None = None,
         chunk: int | None = None,
         capability: int | None = None,
-        environ: Mapping[str, str] = os.environ,
+        environ: Mapping[str, str] | None = None,
         gate: Gate | None = None,
+        built: Callable[[int, int], None] | None = None,
     ) -> Engine:
         """Open a model.
 
@@ -219,9 +224,11 @@ class Engine:
             On lanes, the compute capability, times ten, of a card: the paths that would serve there serve, and lanes of
             the rule of that card give its bits.
         environ
-            The variables that switches and the directory of records are read from.
+            The variables that switches and the directory of records are read from; None for this process's.
         gate
             The decision for a path and a device; None for the gate of this installation.
+        built
+            Called with how many kernels are compiled and how many there are.
 
         Raises
         ------
@@ -239,10 +246,14 @@ class Engine:
         count = _within("pages", -(-most // size) if pages is None else pages, MOST_PAGES)
         rows = min(_within("chunk", CHUNK if chunk is None else chunk, MOST_CHUNK), most)
         chosen: Any = executor
+        if capability is not None and f"sm_{capability}" not in RULES:
+            known = ", ".join(name[3:] for name in RULES if name[3:].isdigit())
+            raise StrataError(f"capability {capability}: expected one of {known}, ten times what is known of a card")
         if isinstance(executor, str):
             chosen = open_executor(executor) if capability is None else open_executor(executor, rule=f"sm_{capability}")
-        plan = choose(chosen, kv, device_weights.formats(model), capability, environ, gate)
-        return cls(chosen, opened, model, plan, most, Pages(count, size), rows)
+        asked = os.environ if environ is None else environ
+        plan = choose(chosen, kv, device_weights.formats(model), capability, asked, gate)
+        return cls(chosen, opened, model, plan, most, Pages(count, size), rows, built)
 
     def start(self) -> None:
         """Begin a new sequence, and let go the one that `prefill` and `decode` were about."""

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from strata import arguments
 from strata.arguments import decimal, file, whole
+from strata.device import dotted
 from strata.engine import gemma3
 from strata.engine.gguf_file import GgufFile, open_gguf
 from strata.engine.sampler import MOST_SEED, MOST_TOKENS, MOST_WINDOW, Sampling, sample
@@ -29,6 +30,7 @@ from strata.engine.telling import Done, telling
 from strata.engine.tokenizer import Streamed, Tokenizer, tokenizer_of
 from strata.executors import NAMES
 from strata.executors.base import StrataError, system_reason
+from strata.executors.lanes.rules import RULES
 from strata.kernels.pool import MODES
 from strata.shown import shown
 from strata.unforeseen import COULD_NOT_RUN
@@ -82,6 +84,8 @@ class Options:
         Cells; 0 for as many as prompt and answer take.
     chunk, page
         Tokens that are read at once, and cells of a page; None for what the engine takes.
+    built
+        Told how many kernels are compiled, and how many there are.
     """
 
     executor: str
@@ -90,6 +94,7 @@ class Options:
     context: int
     chunk: int | None
     page: int | None
+    built: Done | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -186,8 +191,8 @@ def run(chosen: argparse.Namespace) -> int:
         if not options.context:
             context = min(context, len(tokens) + most)
         with ExitStack() as held:
-            with telling(sys.stderr, "opening: kernels that are not in the cache are compiled", ""):
-                engine = held.enter_context(opened(weights, replace(options, context=context)))
+            with telling(sys.stderr, "compiling what is not in the cache", "kernels") as built:
+                engine = held.enter_context(opened(weights, replace(options, context=context, built=built)))
             request = Request(tokens, most, sampling, context, options.chunk, dump)
             line = _Line(sys.stdout)
             with line:
@@ -196,8 +201,9 @@ def run(chosen: argparse.Namespace) -> int:
             for said in summary(engine.facts(), rates):
                 print(said, file=sys.stderr)
     except KeyboardInterrupt:
-        done = f"after {rates.written} tokens" if rates.written else "before the first token"
-        print(f"interrupted {done}; what is printed stays", file=sys.stderr)
+        some = "token" if rates.written == 1 else "tokens"
+        done = f"after {rates.written} {some}; what is printed stays" if rates.written else "before the first token"
+        print(f"interrupted {done}", file=sys.stderr)
         return COULD_NOT_RUN
     return 0
 
@@ -221,6 +227,9 @@ def _options(chosen: argparse.Namespace) -> Options:
     if chosen.executor not in NAMES:
         raise StrataError(f"--executor {arguments.shown(chosen.executor)}: expected one of {', '.join(NAMES)}")
     capability = chosen.capability and arguments.of("--capability", arguments.capability, chosen.capability)
+    if capability is not None and f"sm_{capability}" not in RULES:
+        known = ", ".join(dotted(int(name[3:])) for name in RULES if name[3:].isdigit())
+        raise StrataError(f"--capability {chosen.capability}: expected one of {known}, whose arithmetic lanes know")
     if capability is not None and chosen.executor == "cuda":
         raise StrataError(f"--capability {chosen.capability}: expected none with --executor cuda, which is what it is")
 
@@ -308,6 +317,7 @@ def opened(weights: GgufFile, options: Options) -> AbstractContextManager[Model]
         page_size=options.page or PAGE_SIZE,
         chunk=options.chunk,
         capability=options.capability,
+        built=options.built,
     )
     return engine
 

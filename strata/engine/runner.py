@@ -3,7 +3,7 @@ work, so that whatever stops it leaves the sequence as it was."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -134,11 +134,24 @@ class Runner:
         finally:
             self.pages.release(table)
 
-    def prebuild(self) -> None:
-        """Compile everything that will be launched, on all cores."""
-        with ThreadPoolExecutor(max_workers=usable()) as pool:
-            for built in [pool.submit(self._executor.build, one) for one in self._forward.kernels(self._logits)]:
-                built.result()
+    def prebuild(self, built: Callable[[int, int], None] | None = None) -> None:
+        """Compile everything that will be launched, on all cores.
+
+        Parameters
+        ----------
+        built
+            Called with how many kernels are built and how many there are, in this thread.
+        """
+        kernels = self._forward.kernels(self._logits)
+        pool = ThreadPoolExecutor(max_workers=usable())
+        try:
+            for done, one in enumerate([pool.submit(self._executor.build, kernel) for kernel in kernels], 1):
+                one.result()
+                if built is not None:
+                    built(done, len(kernels))
+        finally:
+            # Whoever interrupts it does not wait for what has not begun.
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, table: PageTable, tokens: Sequence[int], first: int, last: bool) -> None:
         """Run a chunk, and where it is the last one the head of its last row."""

@@ -74,7 +74,8 @@ def random_cut(draw: random.Random, tokens: int, chunk: int) -> Cut:
 
 
 def ways(tokens: int, chunk: int) -> dict[str, tuple[int, ...]]:
-    """Five ways to cut a whole prompt, by name: sizes of chunks, the last one for all that follow.
+    """Up to five ways to cut a whole prompt, by name: sizes of chunks, the last one for all that follow. A short prompt
+    is cut alike by several, of which one is asked.
 
     Parameters
     ----------
@@ -83,13 +84,26 @@ def ways(tokens: int, chunk: int) -> dict[str, tuple[int, ...]]:
     chunk
         The largest chunk.
     """
-    return {
+    known = {
         "as large as may be": (chunk,),
         "64 at a time": (min(64, chunk),),
         "a prime at a time": (min(251, chunk),),
         "one token, then the rest": (1, chunk),
         "ever larger": tuple(min(size, chunk) for size in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)),
     }
+    asked: dict[tuple[int, ...], str] = {}
+    for name, sizes in known.items():
+        asked.setdefault(_pieces(tokens, sizes), name)
+    return {name: known[name] for name in asked.values()}
+
+
+def _pieces(tokens: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The chunks that so many tokens are read in."""
+    pieces: list[int] = []
+    for place in range(tokens):
+        if place == sum(pieces):
+            pieces.append(min(sizes[min(len(pieces), len(sizes) - 1)], tokens - place))
+    return tuple(pieces)
 
 
 def _joined(numbers: tuple[int, ...]) -> str:

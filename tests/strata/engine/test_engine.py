@@ -65,7 +65,7 @@ def bits(logits: np.ndarray) -> bytes:
         ({"chunk": 0}, "chunk of 0, expected 1 to 16384"),
         ({"executor": "tpu"}, "executor 'tpu': expected one of auto, lanes, cuda"),
         ({"executor": LanesExecutor("sm_80"), "capability": 90}, "on lanes of rule block 8, F 24, expected sm_90"),
-        ({"executor": "lanes", "capability": 33}, "rule 'sm_33'"),
+        ({"executor": "lanes", "capability": 33}, "capability 33: expected one of 75, 80, 86, 89, 90"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(opened: Open, words: dict[str, Any], said: str) -> None:

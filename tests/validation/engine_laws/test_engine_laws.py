@@ -125,3 +125,9 @@ def test_a_file_with_a_seed_has_the_same_cuts_everywhere() -> None:
         assert sum(cut.calls) <= cut.tokens <= 40
         assert all(1 <= size <= 16 for size in cut.chunks)
         assert all(call >= 1 for call in cut.calls)
+
+
+def test_a_prompt_that_two_ways_cut_alike_is_asked_one_of_them() -> None:
+    assert list(ways(1, 64)) == ["as large as may be"]
+    assert list(ways(9, 64)) == ["as large as may be", "one token, then the rest", "ever larger"]
+    assert len(ways(4096, 1024)) == 5
