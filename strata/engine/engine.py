@@ -122,8 +122,9 @@ class TokenSequence:
     def close(self) -> None:
         """Let its pages go; those that are full stay for prompts that begin with its tokens."""
         if self._engine is not None:
-            self._engine._runner.pages.release(self._table)
-            self._engine = None
+            engine, table = self._engine, self._table
+            self._engine, self._table = None, PageTable()
+            engine._runner.pages.release(table)
 
     def __enter__(self) -> TokenSequence:
         return self

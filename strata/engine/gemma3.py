@@ -50,6 +50,10 @@ MOST_LAYERS = 1 << 10
 MOST_WIDTH = 1 << 16
 MOST_VOCABULARY = 1 << 20
 MOST_CONTEXT = 1 << 24
+#: Numbers of a file are between these, so that float32 has them with all their bits.
+LEAST, LARGEST = 1e-37, 1e37
+#: The largest weight of a norm: what it makes of any row is finite then.
+MOST_WEIGHT = 1e30
 #: Keys that would change the arithmetic in a way that no kernel here has, by the values that change nothing.
 _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "rope.scaling.type": (None, "none"),
@@ -60,6 +64,8 @@ _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "attention.scale": (None, 1.0 / math.sqrt(HEAD_DIM)),
     "expert_count": (None, 0),
 }
+#: Keys of the architecture that say nothing about the arithmetic, or what tensors say as well.
+_HARMLESS = (f"{ARCHITECTURE}.vocab_size",)
 _SHOWN = 60
 
 
@@ -179,6 +185,7 @@ class _Loading:
     def __init__(self, file: GgufFile) -> None:
         self._file = file
         self._used: set[str] = set()
+        self._asked: set[str] = set(_HARMLESS)
 
     def model(self) -> Gemma3:
         self._kind()
@@ -220,6 +227,11 @@ class _Loading:
             output_norm=self._norm("output_norm", n_embd),
             layers=tuple(self._layer(layer, shapes) for layer in range(n_layer)),
         )
+        for key in self._file.values:
+            if key.startswith(f"{ARCHITECTURE}.") and key not in self._asked:
+                self._file.refuse(
+                    f"key {shown(key, _SHOWN)} is not known here; expected none that may change the arithmetic"
+                )
         for name in self._file.tensors:
             if name not in self._used:
                 self._file.refuse(f"tensor {shown(name, _SHOWN)} has no role in a Gemma 3 model; expected none such")
@@ -230,10 +242,10 @@ class _Loading:
         if architecture != ARCHITECTURE:
             self._file.refuse(f"its architecture is {shown(repr(architecture), _SHOWN)}; expected {ARCHITECTURE!r}")
         parts = self._file.metadata("split.count", 0)
-        if parts not in (0, 1):
+        if type(parts) is not int or parts not in (0, 1):
             self._file.refuse(f"it is one of {shown(parts, _SHOWN)} parts of a model; expected a whole one")
         for key, harmless in _UNSUPPORTED.items():
-            value = self._file.metadata(f"{ARCHITECTURE}.{key}", None)
+            value = self._key(f"{ARCHITECTURE}.{key}", None)
             if not any(value is known or (type(value) is type(known) and value == known) for known in harmless):
                 expected = " or ".join(str(known) for known in harmless[1:])
                 self._file.refuse(f"key {ARCHITECTURE}.{key} is {shown(value, _SHOWN)}; expected {expected}, or none")
@@ -270,14 +282,14 @@ class _Loading:
             "window": self._whole("attention.sliding_window", 1, MOST_CONTEXT),
             "global_period": self._whole("attention.sliding_window_pattern", 1, MOST_LAYERS, GLOBAL_PERIOD),
             "rms_epsilon": epsilon,
-            "rope_base_global": self._real("rope.freq_base"),
-            "rope_base_local": self._real("rope.freq_base_swa", LOCAL_ROPE_BASE),
+            "rope_base_global": self._real("rope.freq_base", least=1.0),
+            "rope_base_local": self._real("rope.freq_base_swa", LOCAL_ROPE_BASE, least=1.0),
         }
 
     def _cap(self) -> float | None:
-        cap = self._file.metadata(f"{ARCHITECTURE}.final_logit_softcapping", 0.0)
-        if type(cap) is not float or not math.isfinite(cap) or cap < 0:
-            self._refuse_key("final_logit_softcapping", cap, "a number above 0, or none")
+        cap = self._key(f"{ARCHITECTURE}.final_logit_softcapping", 0.0)
+        if type(cap) is not float or not (cap == 0 or LEAST < cap < LARGEST):
+            self._refuse_key("final_logit_softcapping", cap, "a number above 0 that float32 has, or none")
         return cap or None
 
     def _layer(self, layer: int, shapes: dict[str, tuple[int, ...]]) -> Layer:
@@ -291,7 +303,14 @@ class _Loading:
         return self._tensor(name, (outputs, width), MATRIX_FORMATS)
 
     def _norm(self, name: str, n: int) -> Tensor:
-        return self._tensor(name, (n,), NORM_FORMATS)
+        found = self._tensor(name, (n,), NORM_FORMATS)
+        # Nothing behind a norm would tell in every case: attention may give 0 for a query that is no number.
+        sizes = np.abs(found.blocks.reshape(-1).view("<f4"))
+        if not (sizes <= MOST_WEIGHT).all():
+            self._file.refuse(
+                f"tensor {found.name} has weights that are not finite; expected up to {MOST_WEIGHT:g} in size"
+            )
+        return found
 
     def _tensor(self, name: str, shape: tuple[int, ...], formats: tuple[str, ...]) -> Tensor:
         found = self._file.tensor(f"{name}.weight")
@@ -309,17 +328,22 @@ class _Loading:
         return width
 
     def _whole(self, key: str, least: int, most: int, *default: int) -> int:
-        value = self._file.metadata(f"{ARCHITECTURE}.{key}", *default)
+        value = self._key(f"{ARCHITECTURE}.{key}", *default)
         if type(value) is not int or not least <= value <= most:
             self._refuse_key(key, value, f"a whole number of {least} to {most}")
         return value
 
-    def _real(self, key: str, *default: float) -> float:
-        """A positive number that float32 has."""
-        value = self._file.metadata(f"{ARCHITECTURE}.{key}", *default)
-        if type(value) is not float or not math.isfinite(value) or not 1e-37 < value < 1e37:
-            self._refuse_key(key, value, "a number above 0")
+    def _real(self, key: str, *default: float, least: float = LEAST) -> float:
+        """A number of at least `least` that float32 has."""
+        value = self._key(f"{ARCHITECTURE}.{key}", *default)
+        if type(value) is not float or not least <= value < LARGEST:
+            self._refuse_key(key, value, f"a number of at least {least:g}")
         return value
+
+    def _key(self, key: str, *default: Any) -> Any:
+        """The value of a key, which is then known to have been asked for."""
+        self._asked.add(key)
+        return self._file.metadata(key, *default)
 
     def _refuse_key(self, key: str, value: Any, expected: str) -> NoReturn:
         self._file.refuse(f"key {ARCHITECTURE}.{key} is {shown(value, _SHOWN)}; expected {expected}")

@@ -95,8 +95,9 @@ class KvCache:
             return Plane(cells, scales)
 
         self._planes = [(plane(layer, 0), plane(layer, 1)) for layer in range(layers)]
-        self._shown = np.full(entries, _ABSENT, np.int32)
-        self._table = executor.array(self._shown, "page table", written=True)
+        nothing = np.full(entries, _ABSENT, np.int32)
+        self._shown: np.ndarray | None = nothing
+        self._table = executor.array(nothing, "page table", written=True)
         self.lost = executor.array(np.zeros(1, np.int32), "lost by packing", written=True)
 
     @property
@@ -121,7 +122,8 @@ class KvCache:
             raise StrataError(f"{len(pages)} pages of one sequence, expected up to {self.entries}")
         wanted = np.full(self.entries, _ABSENT, np.int32)
         wanted[: len(pages)] = pages
-        if not np.array_equal(wanted, self._shown):
+        if self._shown is None or not np.array_equal(wanted, self._shown):
+            self._shown = None  # where the write is stopped, nobody knows what is there
             self._table.write(wanted)
             self._shown = wanted
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from strata.cpus import usable
-from strata.engine.forward import Forward
+from strata.engine.forward import Forward, LostValuesError
 from strata.engine.kv import KvCache
 from strata.engine.pages import Pages, PageTable
 from strata.executors.base import Buffer, QueueingExecutor, Replay
@@ -66,8 +66,8 @@ class Runner:
             self.pages.reserve(table, len(rest))
             for start, rows in pieces(len(rest), chunks):
                 self._run(table, rest[start : start + rows], len(table) + start, last=start + rows == len(rest))
+            logits: np.ndarray = checked(self._logits.host()[0])
             self.pages.commit(table, rest)
-        logits: np.ndarray = self._logits.host()[0]
         return logits
 
     def step(self, table: PageTable, token: int) -> np.ndarray:
@@ -93,8 +93,8 @@ class Runner:
             with self._executor.queue():
                 replay.replay()
             self._forward.check()
+            logits: np.ndarray = checked(self._logits.host()[0])
             self.pages.commit(table, [token])
-        logits: np.ndarray = self._logits.host()[0]
         return logits
 
     def every(self, tokens: Sequence[int], chunks: Iterator[int], most: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -130,7 +130,7 @@ class Runner:
                         self._forward.finish(rows)
                         self._forward.head(first, count, out)
                     self._forward.check()
-                    yield start + first, out.host()[:count]
+                    yield start + first, checked(out.host()[:count])
         finally:
             self.pages.release(table)
 
@@ -184,12 +184,22 @@ class Runner:
     @contextmanager
     def _whole(self, table: PageTable) -> Iterator[None]:
         """All of it or nothing: what raises inside leaves the sequence as it was."""
-        before = len(table)
+        mark = self.pages.mark(table)
         try:
             yield
         except BaseException:
-            self.pages.cut(table, before)
+            self.pages.restore(table, mark)
             raise
+
+
+def checked(logits: np.ndarray) -> np.ndarray:
+    """Logits that are numbers. Raises LostValuesError for any that is not finite: the head's weights give such."""
+    lost = logits.size - int(np.count_nonzero(np.isfinite(logits)))
+    if lost:
+        raise LostValuesError(
+            f"{lost} of {logits.size} logits are not finite, expected none: the file's head gives such"
+        )
+    return logits
 
 
 def pieces(count: int, chunks: Iterator[int]) -> Iterator[tuple[int, int]]:

@@ -17,6 +17,66 @@ def _fault(name: str, file: str, old: str, new: str, why: str, *tests: str) -> M
     return Mutant(f"engine-{name}", file, old, new, why, tests=tuple(map(_TESTS.format, tests)))
 
 
+def _stopped() -> Iterator[Mutant]:
+    """What an interrupt leaves behind."""
+    yield _fault(
+        "page-table-believed-after-a-stopped-write",
+        KV,
+        "            self._shown = None  # where the write is stopped, nobody knows what is there\n",
+        "",
+        "After a write of the page table that was stopped, another sequence reads the first one's pages.",
+        "interrupts",
+    )
+    yield _fault(
+        "books-never-mended",
+        PAGES,
+        "        if not self._open:\n            return\n        holders",
+        "        if self._open or not self._open:\n            return\n        holders",
+        "A change that was stopped half way stays half made.",
+        "interrupts",
+    )
+    yield _fault(
+        "restored-pages-shared",
+        PAGES,
+        "            written.update(table.pages[len(table._chain) :])\n",
+        "",
+        "Pages that a sequence goes on writing after an interrupt are still shared.",
+        "interrupts",
+    )
+    yield _fault(
+        "dead-tables-hold",
+        PAGES,
+        "            finalize(table, self._gone).atexit = False\n",
+        "",
+        "Pages of a sequence whose end was interrupted are lost.",
+        "interrupts",
+    )
+    yield _fault(
+        "chain-goes-on-beside-another-page",
+        PAGES,
+        "                    table._apart = True\n                    break",
+        "                    break",
+        "Pages behind a page that the index has of another sequence enter it under that one's number.",
+        "interrupts",
+    )
+    yield _fault(
+        "infinite-logits-returned",
+        RUNNER,
+        "    if lost:\n        raise LostValuesError(",
+        "    if lost < 0:\n        raise LostValuesError(",
+        "Logits that are no numbers are an answer.",
+        "interrupts",
+    )
+    yield _fault(
+        "compiling-not-interrupted",
+        RUNNER,
+        "pool.shutdown(wait=False, cancel_futures=True)",
+        "pool.shutdown(wait=False)",
+        "Ctrl-C while kernels compile waits for all of them.",
+        "prebuild",
+    )
+
+
 def _pages() -> Iterator[Mutant]:
     """Who holds which page, and what a full page holds."""
     yield _fault(
@@ -78,8 +138,8 @@ def _pages() -> Iterator[Mutant]:
     yield _fault(
         "beginning-evicted-first",
         PAGES,
-        "            self._let_go(table.pages.pop())\n",
-        "            self._let_go(table.pages.pop(needed))\n",
+        "        while table.pages:\n            self._let_go(table.pages.pop())\n",
+        "        while table.pages:\n            self._let_go(table.pages.pop(0))\n",
         "A prompt's beginning is evicted before its end, which nobody finds then.",
         "pages",
     )
@@ -210,8 +270,8 @@ def _chunks() -> Iterator[Mutant]:
     yield _fault(
         "page-table-of-another",
         KV,
-        "if not np.array_equal(wanted, self._shown):",
-        "if len(pages) != int((self._shown >= 0).sum()):",
+        "if self._shown is None or not np.array_equal(wanted, self._shown):",
+        "if self._shown is None or len(pages) != int((self._shown >= 0).sum()):",
         "A sequence of as many pages reads and writes those of the one before it.",
         "laws",
     )
@@ -296,5 +356,6 @@ def _whole() -> Iterator[Mutant]:
 def mutants() -> Iterator[Mutant]:
     """Every mutant of the engine."""
     yield from _pages()
+    yield from _stopped()
     yield from _chunks()
     yield from _whole()
