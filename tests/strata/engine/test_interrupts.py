@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strata.engine import engine as engine_module
 from strata.engine import pages as pages_module
 from strata.engine.engine import Engine
 from strata.engine.pages import Pages, PageTable
+from strata.executors.base import StrataError
 
 SIZE, COUNT = 2, 7
 
@@ -176,6 +176,6 @@ def test_logits_that_are_no_numbers_are_refused_and_the_sequence_is_kept(law_fil
             out.write(np.full(out.shape, np.inf, np.float32))
 
         engine._forward.head = broken  # type: ignore[method-assign]
-        with pytest.raises(engine_module.StrataError, match="logits are not finite"):
+        with pytest.raises(StrataError, match="logits are not finite"):
             engine.prefill([8])
         assert engine._running().tokens == [7, 200]
