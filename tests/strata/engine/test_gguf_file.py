@@ -197,6 +197,7 @@ HUGE = (1 << 64) - 1
         (file((), (tensor(b"a", (17,), F32, 0),), 64), "tensor a ends at byte"),
         (file((), (tensor(b"a", (16,), F32, 0), tensor(b"b", (8,), F32, 32)), 64), "tensors a and b overlap"),
         (file((), (tensor(b"a", (8,), F32, 32), tensor(b"b", (8,), F32, 32)), 64), "tensors a and b overlap"),
+        (file((), (tensor(b"a", (9,), F32, 0), tensor(b"b", (8,), F32, 32)), 64), "tensors a and b overlap"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -179,3 +179,12 @@ def test_logits_that_are_no_numbers_are_refused_and_the_sequence_is_kept(law_fil
         with pytest.raises(StrataError, match="logits are not finite"):
             engine.prefill([8])
         assert engine._running().tokens == [7, 200]
+
+
+@pytest.mark.parametrize("tokens", [[7], [7, 200]])
+def test_counts_of_a_chunk_that_was_stopped_are_nobody_s(law_file: Any, tokens: list[int]) -> None:
+    with opened(law_file) as engine:
+        engine._forward.begin(tokens, 0)
+        engine._forward._lost["norms"].write(np.array([3], np.int32))
+        engine._forward.begin([7], 0)
+        engine._forward.check()

@@ -60,6 +60,14 @@ def _stopped() -> Iterator[Mutant]:
         "interrupts",
     )
     yield _fault(
+        "counts-of-one-token-kept",
+        FORWARD,
+        "        self._unchecked = True\n",
+        "        self._unchecked = len(tokens) > 1\n",
+        "What a decoded token lost that was stopped is charged to the next one.",
+        "interrupts",
+    )
+    yield _fault(
         "infinite-logits-returned",
         RUNNER,
         "    if lost:\n        raise LostValuesError(",

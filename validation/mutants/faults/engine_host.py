@@ -15,6 +15,14 @@ def _fault(name: str, file: str, old: str, new: str, why: str, test: str = "") -
 
 _SCAN = (
     _fault(
+        "tensors-overlap-a-little",
+        "gguf_scan",
+        "if one.offset + one.nbytes > other.offset:",
+        "if one.offset + one.nbytes > other.offset + 31:",
+        "Two tensors may share some bytes.",
+        "gguf_file",
+    ),
+    _fault(
         "file-longer-than-it-is",
         "gguf_scan",
         "if entry.offset + entry.nbytes > self._end:",
