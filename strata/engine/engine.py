@@ -32,7 +32,7 @@ from strata.engine.served import Plan, choose
 from strata.engine.tokenizer import Tokenizer, tokenizer_of
 from strata.executors import open_executor
 from strata.executors.base import QueueingExecutor, StrataError
-from strata.executors.lanes.rules import RULES
+from strata.executors.lanes.rules import CAPABILITIES
 from strata.kernels.pool import MODES
 from strata.shown import shown
 
@@ -247,8 +247,8 @@ class Engine:
         count = _within("pages", -(-most // size) if pages is None else pages, MOST_PAGES)
         rows = min(_within("chunk", CHUNK if chunk is None else chunk, MOST_CHUNK), most)
         chosen: Any = executor
-        if capability is not None and f"sm_{capability}" not in RULES:
-            known = ", ".join(name[3:] for name in RULES if name[3:].isdigit())
+        if capability is not None and str(capability) not in map(str, CAPABILITIES):
+            known = ", ".join(map(str, CAPABILITIES))
             raise StrataError(f"capability {capability}: expected one of {known}, ten times what is known of a card")
         if isinstance(executor, str):
             chosen = open_executor(executor) if capability is None else open_executor(executor, rule=f"sm_{capability}")

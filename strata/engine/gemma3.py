@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from strata.engine.gguf_file import GgufFile, Tensor
+from strata.kernels.linear_weights import LINEAR_FORMATS
+from strata.kernels.pool import GROUPS, HEAD_DIM
 from strata.shown import shown
 
 ARCHITECTURE = "gemma3"
@@ -20,29 +22,9 @@ ARCHITECTURE = "gemma3"
 #: which one global layer follows local ones.
 LOCAL_ROPE_BASE = 10_000.0
 GLOBAL_PERIOD = 6
-#: What attention's kernels are compiled for.
-HEAD_DIM = 256
-GROUPS = (4, 8, 12)
 #: The values that share a scale of an activation: every width is a multiple of it.
 WIDTH_UNIT = 32
 #: Formats that the products read, and those of the vectors of a norm.
-LINEAR_FORMATS = (
-    "q8_0",
-    "q4_0",
-    "q5_0",
-    "q5_1",
-    "q4_k",
-    "q5_k",
-    "q6_k",
-    "iq2_xxs",
-    "iq2_xs",
-    "iq2_s",
-    "iq3_xxs",
-    "iq3_s",
-    "iq4_nl",
-    "iq4_xs",
-    "q2_0",
-)
 MATRIX_FORMATS = (*LINEAR_FORMATS, "f16")
 NORM_FORMATS = ("f32",)
 #: Bounds of what a file may claim, far above every model of this kind.

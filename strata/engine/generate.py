@@ -30,7 +30,7 @@ from strata.engine.telling import Done, telling
 from strata.engine.tokenizer import Streamed, Tokenizer, tokenizer_of
 from strata.executors import NAMES
 from strata.executors.base import StrataError, system_reason
-from strata.executors.lanes.rules import RULES
+from strata.executors.lanes.rules import CAPABILITIES
 from strata.kernels.pool import MODES
 from strata.shown import shown
 from strata.unforeseen import COULD_NOT_RUN
@@ -227,8 +227,8 @@ def _options(chosen: argparse.Namespace) -> Options:
     if chosen.executor not in NAMES:
         raise StrataError(f"--executor {arguments.shown(chosen.executor)}: expected one of {', '.join(NAMES)}")
     capability = chosen.capability and arguments.of("--capability", arguments.capability, chosen.capability)
-    if capability is not None and f"sm_{capability}" not in RULES:
-        known = ", ".join(dotted(int(name[3:])) for name in RULES if name[3:].isdigit())
+    if capability is not None and capability not in CAPABILITIES:
+        known = ", ".join(map(dotted, CAPABILITIES))
         raise StrataError(f"--capability {chosen.capability}: expected one of {known}, whose arithmetic lanes know")
     if capability is not None and chosen.executor == "cuda":
         raise StrataError(f"--capability {chosen.capability}: expected none with --executor cuda, which is what it is")

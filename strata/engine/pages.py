@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
-from weakref import WeakSet, finalize
+from weakref import WeakKeyDictionary, finalize
 
 from strata.executors.base import StrataError
 
@@ -101,8 +101,9 @@ class Pages:
         self._index: dict[_Key, _Entry] = {}
         self._entry_of: dict[int, _Entry] = {}
         self._numbers = _ROOT
-        self._tables: WeakSet[PageTable] = WeakSet()
-        self._open = False
+        #: What is called when a table is gone that was not released.
+        self._tables: WeakKeyDictionary[PageTable, finalize[..., PageTable]] = WeakKeyDictionary()
+        self._open = self._missed = False
 
     @property
     def available(self) -> int:
@@ -251,12 +252,14 @@ class Pages:
         """Let go everything that a table holds; it is an empty table then."""
         self._mend()
         self._open = True
-        self._tables.discard(table)  # where this is stopped, nobody counts its pages any more
+        known = self._tables.pop(table, None)  # where this is stopped, nobody counts its pages any more
         while table.pages:
             self._let_go(table.pages.pop())
         table.tokens.clear()
         table._chain.clear()
         table._apart = False
+        if known is not None:
+            known.detach()
         self._open = False
 
     @contextmanager
@@ -271,19 +274,21 @@ class Pages:
     def _know(self, table: PageTable) -> None:
         """Count a table's pages from now on; where it is gone without having been released, the books are open."""
         if table not in self._tables:
-            finalize(table, self._gone).atexit = False
-            self._tables.add(table)
+            self._tables[table] = gone = finalize(table, self._gone)
+            gone.atexit = False
 
     def _gone(self) -> None:
-        self._open = True
+        """May come in the middle of a change, whose end does not close the books on it."""
+        self._missed = True
 
     def _mend(self) -> None:
         """Where a change was not ended: make the books anew from the tables. It may be stopped and begun again."""
-        if not self._open:
+        if not self._open and not self._missed:
             return
+        self._open, self._missed = True, False
         holders = [0] * len(self._holders)
         written = set()  # pages whose cells a table goes on writing
-        for table in self._tables:
+        for table in list(self._tables):
             for page in table.pages:
                 holders[page] += 1
             written.update(table.pages[len(table._chain) :])

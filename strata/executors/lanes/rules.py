@@ -49,6 +49,9 @@ RULES: dict[str, Rule] = {
     "sm_90": Rule(16, 25),
 }
 
+#: Compute capabilities, times ten, whose rule is among them.
+CAPABILITIES = tuple(int(name[3:]) for name in RULES if name[3:].isdigit())
+
 _PAIR = re.compile(r"([0-9]{1,2}) *[,/] *([0-9]{1,2})")
 
 

@@ -30,8 +30,8 @@ def _stopped() -> Iterator[Mutant]:
     yield _fault(
         "books-never-mended",
         PAGES,
-        "        if not self._open:\n            return\n        holders",
-        "        if self._open or not self._open:\n            return\n        holders",
+        "        if not self._open and not self._missed:\n            return",
+        "        if self._open or not self._open:\n            return",
         "A change that was stopped half way stays half made.",
         "interrupts",
     )
@@ -46,8 +46,8 @@ def _stopped() -> Iterator[Mutant]:
     yield _fault(
         "dead-tables-hold",
         PAGES,
-        "            finalize(table, self._gone).atexit = False\n",
-        "",
+        "        self._missed = True\n",
+        "        self._missed = False\n",
         "Pages of a sequence whose end was interrupted are lost.",
         "interrupts",
     )
